@@ -1,0 +1,119 @@
+"""Normalising, tokenising and stemming: the one tokeniser and the one stemmer of the project."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from functools import cache, lru_cache
+
+from onmt_exhird.stream import DIGIT, SEPARATOR, UNK
+
+_BRACKETS = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}")
+_PARENTHESES = re.compile(r"\([^()]*\)")
+_KEPT = (UNK, DIGIT, SEPARATOR)
+_TOKEN = re.compile(
+    "|".join(
+        [
+            *map(re.escape, _KEPT),
+            r"(?P<number>\.?[0-9][a-z0-9_]*(?:[.,][0-9][a-z0-9_]*)*)",
+            r"[a-z_][a-z0-9_]*",
+            r"'s(?![a-z0-9_])",
+            r"[<>,().']",
+        ]
+    )
+)
+
+
+def fold(text: str) -> str:
+    """Lower case, with ligatures and accented letters as plain ones, so that no word is cut at an accent.
+
+    >>> fold("Café ﬁlter")
+    'cafe filter'
+    """
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(c for c in decomposed if not unicodedata.combining(c)).lower()
+
+
+def _delete(pattern: re.Pattern[str], text: str) -> str:
+    """Delete every match, innermost brackets first, until none is left."""
+    count = 1
+    while count:
+        text, count = pattern.subn(" ", text)
+    return text
+
+
+def _tokens(text: str) -> list[str]:
+    """Cut folded text into words, numbers and the punctuation ``, ( ) . ' < >``.
+
+    A number becomes ``<digit>``, and so does what begins with a digit; runs of it collapse into one.
+    """
+    tokens: list[str] = []
+    for match in _TOKEN.finditer(text):
+        token = DIGIT if match.lastgroup == "number" else match.group()
+        if token != DIGIT or not tokens or tokens[-1] != DIGIT:
+            tokens.append(token)
+    return tokens
+
+
+def tokenize(text: str) -> list[str]:
+    """The tokens of a document. Tokenising what is tokenised changes nothing.
+
+    >>> tokenize("State-of-the-art (SOTA) results [12] on 3 data sets.")
+    ['state', 'of', 'the', 'art', '(', 'sota', ')', 'results', 'on', '<digit>', 'data', 'sets', '.']
+    """
+    return _tokens(_delete(_BRACKETS, fold(text)))
+
+
+def tokenize_phrase(text: str) -> list[str]:
+    """The tokens of a keyphrase: as for a document, and what stands in parentheses is deleted.
+
+    >>> tokenize_phrase("Support Vector Machines (SVM)?")
+    ['support', 'vector', 'machines']
+    """
+    return _tokens(_delete(_PARENTHESES, _delete(_BRACKETS, fold(text))))
+
+
+@cache
+def _porter() -> Callable[[str], str]:
+    # Imported at first use: nltk takes longer to import than everything else here together.
+    from nltk.stem.porter import PorterStemmer
+
+    return PorterStemmer().stem
+
+
+@lru_cache(maxsize=1 << 20)
+def stem(word: str) -> str:
+    """The Porter stem of a word, nltk's default mode, in lower case.
+
+    >>> stem("networks")
+    'network'
+    """
+    return _porter()(word)
+
+
+def stem_words(words: Sequence[str]) -> tuple[str, ...]:
+    """The stems of several words.
+
+    >>> stem_words(["neural", "networks"])
+    ('neural', 'network')
+    """
+    return tuple(map(stem, words))
+
+
+def find_run(words: Sequence[str], run: Sequence[str]) -> int:
+    """The position where ``run`` first occurs contiguously in ``words``, or -1.
+
+    >>> find_run(["a", "b", "c"], ["b", "c"])
+    1
+    >>> find_run(["ab", "c"], ["b", "c"])
+    -1
+    """
+    length = len(run)
+    first = run[0] if length else None
+    for position in range(len(words) - length + 1):
+        if words[position] == first and list(words[position : position + length]) == list(run):
+            return position
+    return -1
