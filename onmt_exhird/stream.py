@@ -60,9 +60,7 @@ def parse(line: str) -> list[Phrase]:
     for position, token in enumerate(line.split(), start=1):
         if tag is None:
             if token not in TAGS:
-                raise StreamError(
-                    f"token {position} is '{token}', but a phrase must begin with {' or '.join(TAGS)}"
-                )
+                raise StreamError(f"token {position} is '{token}', but a phrase must begin with {' or '.join(TAGS)}")
             tag = token
         elif token in TAGS:
             raise StreamError(f"token {position} is the tag {token} inside a phrase; '{END}' is missing")
@@ -87,17 +85,28 @@ def render(phrases: Iterable[Phrase]) -> str:
     return " ".join(" ".join((phrase.tag, *phrase.words, END)) for phrase in phrases)
 
 
-def read_phrases(line: str) -> list[str]:
-    """The phrases of any system's output line, a stream or plain ``a ; b ; c``; tags are ignored.
+def read_leniently(line: str) -> list[Phrase]:
+    """The phrases of any system's output line, a stream or plain ``a ; b ; c``; without a tag, the tag is empty.
 
     Never fails: what is between two ``;`` is a phrase, whatever stands there.
+
+    >>> read_leniently("<p_start> graph ; spanning tree")
+    [Phrase(words=('graph',), tag='<p_start>'), Phrase(words=('spanning', 'tree'), tag='')]
+    """
+    phrases: list[Phrase] = []
+    for part in line.split(END):
+        tokens = part.split()
+        if words := tuple(token for token in tokens if token not in TAGS):
+            phrases.append(Phrase(words, tokens[0] if tokens[0] in TAGS else ""))
+    return phrases
+
+
+def read_phrases(line: str) -> list[str]:
+    """As `read_leniently`, the phrases as text and without their tags.
 
     >>> read_phrases("<p_start> graph ; <a_start> spanning tree ;")
     ['graph', 'spanning tree']
     >>> read_phrases("graph; spanning tree")
     ['graph', 'spanning tree']
     """
-    for tag in TAGS:
-        line = line.replace(tag, " ")
-    phrases = (" ".join(part.split()) for part in line.split(END))
-    return [phrase for phrase in phrases if phrase]
+    return [phrase.text for phrase in read_leniently(line)]

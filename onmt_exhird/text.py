@@ -16,12 +16,16 @@ _TOKEN = re.compile(
     "|".join(
         [
             *map(re.escape, _KEPT),
-            r"(?P<number>\.?[0-9][a-z0-9_]*(?:[.,][0-9][a-z0-9_]*)*)",
+            r"\.?[0-9][a-z0-9_]*(?:[.,][0-9][a-z0-9_]*)*",
             r"[a-z_][a-z0-9_]*",
             r"'s(?![a-z0-9_])",
             r"[<>,().']",
         ]
     )
+)
+# What Unicode does not decompose: the curly apostrophe, the soft hyphen, letters with a stroke, joined letters.
+_PLAIN = str.maketrans(
+    {"\u2019": "'", "\u00ad": "", "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ß": "ss", "æ": "ae", "œ": "oe"}
 )
 
 
@@ -34,7 +38,7 @@ def fold(text: str) -> str:
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(c for c in decomposed if not unicodedata.combining(c)).lower()
+    return "".join(c for c in decomposed if not unicodedata.combining(c)).lower().translate(_PLAIN)
 
 
 def _delete(pattern: re.Pattern[str], text: str) -> str:
@@ -51,8 +55,9 @@ def _tokens(text: str) -> list[str]:
     A number becomes ``<digit>``, and so does what begins with a digit; runs of it collapse into one.
     """
     tokens: list[str] = []
-    for match in _TOKEN.finditer(text):
-        token = DIGIT if match.lastgroup == "number" else match.group()
+    for token in _TOKEN.findall(text):
+        if token[0] in ".0123456789" and token != ".":
+            token = DIGIT
         if token != DIGIT or not tokens or tokens[-1] != DIGIT:
             tokens.append(token)
     return tokens
@@ -111,9 +116,12 @@ def find_run(words: Sequence[str], run: Sequence[str]) -> int:
     >>> find_run(["ab", "c"], ["b", "c"])
     -1
     """
-    length = len(run)
-    first = run[0] if length else None
-    for position in range(len(words) - length + 1):
-        if words[position] == first and list(words[position : position + length]) == list(run):
-            return position
+    position = -1
+    try:
+        while run:
+            position = words.index(run[0], position + 1)
+            if tuple(words[position : position + len(run)]) == tuple(run):
+                return position
+    except ValueError:
+        pass
     return -1

@@ -1,0 +1,44 @@
+# `make help` lists what can be made. Everything sets itself up: Python 3.11 is all that is needed.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV ?= .venv
+PINNED ?= .venv-pinned
+BIN = $(VENV)/bin
+
+.PHONY: help setup test lint unit demo test-pinned clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup: $(VENV)/.ready  ## install everything into .venv, once
+
+$(VENV)/.ready: requirements.lock setup.py pyproject.toml tools/build_backend.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo "Python 3.11 is needed: install it, or say where it is with PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test: lint unit  ## lint, types and all tests
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+unit: $(VENV)/.ready
+	$(BIN)/pytest -q
+
+demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what the model has learned
+	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh
+
+test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
+	$(PINNED)/bin/pytest -q tests
+
+$(PINNED)/.ready: setup.py pyproject.toml tools/build_backend.py
+	$(PYTHON) -m venv $(PINNED)
+	$(PINNED)/bin/pip install --quiet --disable-pip-version-check . pytest hypothesis
+	@touch $@
+
+clean:  ## remove what was made
+	rm -rf $(VENV) $(PINNED) run build *.egg-info

@@ -1,0 +1,118 @@
+"""The sequential baselines as decoders for OpenNMT-py; catSeq itself is the stock ``rnn`` made fit for copying."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any
+
+from onmt.decoders import register_decoder
+from onmt.decoders.decoder import DecoderBase
+from torch import Tensor, nn
+
+from onmt_exhird.bridge.decoders import Attentions, _dropout, document_vector
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.nn.hierarchical import Memory
+from onmt_exhird.nn.sequential import CatSeqCorr, CatSeqD, DocumentQueue, orthogonal_loss
+from onmt_exhird.stream import END
+
+
+class SequentialDecoder(DecoderBase):
+    """What the baselines share: a model of `onmt_exhird.nn.sequential` over OpenNMT-py's flat targets."""
+
+    def __init__(self, sequence: CatSeqD | CatSeqCorr, embeddings: Any, dropout: float) -> None:
+        super().__init__(attentional=True)
+        self.embeddings = embeddings
+        self.sequence = sequence
+        self.dropout = nn.Dropout(dropout)
+        self.state: dict[str, Any] = {}
+
+    def init_state(self, src: Tensor, enc_out: Tensor, enc_final_hs: Any) -> None:
+        is_padding = src[:, :, 0] == self.embeddings.word_padding_idx
+        document = document_vector(enc_out, enc_final_hs, is_padding)
+        memory = Memory.of(enc_out, (~is_padding).sum(1))
+        self.state["sequence"] = self.sequence.first_state(document, memory)
+
+    def map_state(self, fn: Callable[[Tensor, int], Tensor]) -> None:
+        self.state["sequence"] = self.state["sequence"].map(lambda tensor: fn(tensor, 0))
+
+    def detach_state(self) -> None:
+        self.state["sequence"] = self.state["sequence"].map(Tensor.detach)
+
+    def forward(
+        self, tgt: Tensor, enc_out: Tensor, src_len: Tensor, step: int | None = None, **kwargs: Any
+    ) -> tuple[Tensor, Attentions]:
+        """tgt (batch, tgt_len, 1), enc_out (batch, src_len, d), src_len (batch)
+
+        -> h~ (batch, tgt_len, d), attentions (batch, tgt_len, src_len): ``std`` and ``copy``, the same.
+        """
+        decoded = self.sequence(self.embeddings(tgt), Memory.of(enc_out, src_len), self.state["sequence"])
+        self.state = {"sequence": decoded.state}
+        self.see(tgt[:, :, 0], decoded)
+        return self.dropout(decoded.attentional), {"std": decoded.attention, "copy": decoded.attention}
+
+    def see(self, inputs: Tensor, decoded: Any) -> None:
+        """Called with inputs (batch, tgt_len) and all that the model made of them."""
+
+    def update_dropout(self, dropout: float, attention_dropout: float | None = None) -> None:
+        self.dropout.p = dropout
+        self.embeddings.update_dropout(dropout)
+
+
+@register_decoder("catseqcorr")
+class CatSeqCorrDecoder(SequentialDecoder):
+    """catSeq with coverage and review."""
+
+    @classmethod
+    def from_opt(cls, opt: Namespace, embeddings: Any) -> CatSeqCorrDecoder:
+        return cls(CatSeqCorr(embeddings.embedding_size, opt.dec_hid_size), embeddings, _dropout(opt))
+
+
+@register_decoder("catseqd")
+class CatSeqDDecoder(SequentialDecoder):
+    """catSeq with a target encoder, whose loss and the orthogonal one are found in ``auxiliary`` in training.
+
+    auxiliary   the losses of the last `forward`, by name, each summed over the batch; empty in evaluation
+    """
+
+    sequence: CatSeqD
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.auxiliary: dict[str, Tensor] = {}
+        self.queue = DocumentQueue()
+        self.document: Tensor | None = None  # (batch, d)
+        self.others: Tensor | None = None  # (batch, drawn, d)
+
+    @classmethod
+    def from_opt(cls, opt: Namespace, embeddings: Any) -> CatSeqDDecoder:
+        return cls(CatSeqD(embeddings.embedding_size, opt.dec_hid_size), embeddings, _dropout(opt))
+
+    def read_vocabulary(self, vocabs: dict[str, Any]) -> None:
+        """Both losses act where phrases end."""
+        vocab = vocabs["tgt"]
+        if END not in vocab:
+            raise ExhirdError(
+                f"the target vocabulary lacks {END}: build it from target files written by 'exhird prepare', "
+                "with room for this token (-tgt_vocab_size, -tgt_words_min_frequency)"
+            )
+        self.end_id = vocab.lookup_token(END)
+
+    def init_state(self, src: Tensor, enc_out: Tensor, enc_final_hs: Any) -> None:
+        super().init_state(src, enc_out, enc_final_hs)
+        if self.training:
+            self.document = self.state["sequence"].hidden.detach()
+            # First draw, then put: a document is not among those it is to be told from.
+            self.others = self.queue.draw(len(self.document))
+            self.queue.put(self.document)
+
+    def see(self, inputs: Tensor, decoded: Any) -> None:
+        self.auxiliary = {}
+        if not self.training:
+            return
+        is_end = inputs == self.end_id  # (batch, tgt_len)
+        # The input after a position is its target; no target of the last position is `;`, but </s> or padding.
+        self.auxiliary["orthogonal"] = orthogonal_loss(decoded.hidden[:, :-1], is_end[:, 1:]).sum()
+        if self.document is not None and self.others is not None:
+            losses = self.sequence.recognition_loss(decoded.target, is_end, self.document, self.others)
+            self.auxiliary["target_encoder"] = losses.sum()

@@ -1,0 +1,118 @@
+"""Batches with extended ids, and a place in the output for every line of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.nn.copying import extend_source, extend_target
+from onmt_exhird.stream import EOS, PAD, UNK
+
+Example = dict[str, Any]
+Batch = dict[str, Any]
+
+
+class OutOfVocabulary(NamedTuple):
+    """The source's out-of-vocabulary words: the k-th has the extended id V + k.
+
+    Under the key that upstream's batches have for it, ``src_ex_vocab``, it is not moved to a device.
+    """
+
+    words: list[str]
+
+
+def add_extended_ids(vocabs: dict[str, Any], example: Example) -> Example:
+    """Give an example its extended ids, of the source and, if it has one, of the target."""
+    vocab = vocabs["tgt"]
+    lookup, unk_id, size = vocab.lookup_token, vocab.lookup_token(UNK), len(vocab)
+    source, words = extend_source(example["src"]["src"].split(" "), lookup, unk_id, size)
+    example["src_ext"] = source
+    example["src_ex_vocab"] = OutOfVocabulary(words)
+    if example["tgt"] is not None:
+        target = [vocabs["decoder_start_token"], *example["tgt"]["tgt"].split(" "), EOS]
+        example["tgt_ext"] = extend_target(target, lookup, unk_id, words, size)
+    return example
+
+
+def add_extended_tensors(batch: Batch, examples: Sequence[Example], pad_id: int) -> None:
+    """Put into a batch ``src_map (batch, src_len)``, ``tgt_ext (batch, tgt_len)`` and the words they speak of.
+
+    ``src_map`` holds extended ids. It has the name of upstream's one-hot map because what upstream does
+    with a map of that name, tiling it over the beam and dropping finished documents, is right for it.
+    """
+    if "src_ext" not in examples[0]:
+        return
+
+    def padded(key: str) -> Tensor:
+        rows = [torch.tensor(example[key]) for example in examples]
+        return pad_sequence(rows, batch_first=True, padding_value=pad_id).to(batch["src"].device)
+
+    batch["src_map"] = padded("src_ext")
+    batch["src_ex_vocab"] = [example["src_ex_vocab"] for example in examples]
+    if "tgt_ext" in examples[0]:
+        batch["tgt_ext"] = padded("tgt_ext")
+
+
+def keep_blank(example: Example) -> Example:
+    """A document without a word is decoded as one unknown word, and its output then blanked."""
+    if not example["src"]["src"].strip():
+        example["src"]["src"] = UNK
+        example["blank"] = True
+    return example
+
+
+@after_import("onmt.inputters.text_utils")
+def extended_ids_instead_of_source_maps(text_utils: Upstream) -> None:
+    """Upstream fills a dense one-hot map element by element, and looks every word up in Python per batch.
+
+    Its server makes batches without anything to copy from.
+    """
+    tensorify, numericalize = text_utils.tensorify, text_utils.numericalize
+
+    def tensorify_extended(
+        vocabs: dict[str, Any], minibatch: Sequence[tuple[Example, int]], device: Any, left_pad: bool = False
+    ) -> Batch:
+        batch = tensorify(vocabs, minibatch, device, left_pad)
+        examples = [example for example, _ in minibatch]
+        add_extended_tensors(batch, examples, vocabs["tgt"].lookup_token(PAD))
+        batch["blank"] = torch.tensor([example.get("blank", False) for example in examples], device=device)
+        return batch
+
+    def textbatch_to_tensor(
+        vocabs: dict[str, Any], batch: Sequence[Example], device: Any, is_train: bool = False
+    ) -> list[tuple[Batch, int]]:
+        rows = []
+        for index, example in enumerate(batch):
+            example.update(cid="text", cid_line_number=index, align=None)
+            rows.append((numericalize(vocabs, add_extended_ids(vocabs, keep_blank(example))), index))
+        return [(tensorify_extended(vocabs, rows, device), 0)]
+
+    text_utils._addcopykeys = add_extended_ids
+    text_utils.tensorify = tensorify_extended
+    text_utils.textbatch_to_tensor = textbatch_to_tensor
+
+
+@after_import("onmt.inputters.dynamic_iterator")
+def a_line_out_for_each_line_in(dynamic_iterator: Upstream) -> None:
+    """Upstream's iterator took its own references to the names above, and drops blank source lines.
+
+    In inference a blank line now holds its place; a bucket of which nothing is left is no longer an error.
+    """
+    from onmt.constants import CorpusTask
+    from onmt.inputters import text_utils
+
+    def process(task: str, bucket: Sequence[Any], **kwargs: Any) -> list[Example]:
+        if task != CorpusTask.INFER:
+            return text_utils.process(task, bucket, **kwargs) or []
+        _, transform, corpus = bucket[0]  # inference reads one corpus through one transform
+        transformed = transform.batch_apply(bucket, is_train=False, corpus_name=corpus)
+        return [keep_blank(text_utils.clean_example(example)) for example, _, _ in transformed]
+
+    dynamic_iterator._addcopykeys = text_utils._addcopykeys
+    dynamic_iterator.tensorify = text_utils.tensorify
+    dynamic_iterator.process = process

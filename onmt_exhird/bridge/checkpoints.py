@@ -1,0 +1,118 @@
+"""Models built with our generator, and checkpoints that load again and run no code."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import os
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import nn
+
+from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.nn.copying import CopyGenerator
+
+
+class TiedCopyGenerator(CopyGenerator):
+    """Our generator under the interface of the stock one, which keeps its weight in ``linear``."""
+
+    @property
+    def linear(self) -> TiedCopyGenerator:
+        """-share_decoder_embeddings assigns to ``generator.linear.weight``."""
+        return self
+
+
+@after_import("onmt.model_builder")
+def build_our_generator(model_builder: Upstream) -> None:
+    """Upstream's copy generator cannot be loaded again from a ``.pt`` file, and needs a one-hot source map.
+
+    ``build_base_model`` is also the one place where a decoder can learn the vocabulary.
+    """
+    build_base_model = model_builder.build_base_model
+
+    def build(model_opt: argparse.Namespace, vocabs: dict[str, Any]) -> nn.Module:
+        model = build_base_model(model_opt, vocabs)
+        if hasattr(model.decoder, "read_vocabulary"):
+            model.decoder.read_vocabulary(vocabs)
+        return model
+
+    model_builder.CopyGenerator = TiedCopyGenerator
+    model_builder.build_base_model = build
+
+
+_HARMLESS = {
+    (kind.__module__, kind.__qualname__): kind
+    for kind in (argparse.Namespace, collections.OrderedDict, set, torch.Size, torch.Tensor, torch.nn.Parameter)
+} | {("torch._utils", name): getattr(torch._utils, name) for name in ("_rebuild_tensor_v2", "_rebuild_parameter")}
+
+
+class _HarmlessUnpickler(pickle.Unpickler):
+    """Rebuilds tensors and plain containers; refuses whatever else a file asks for."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return _HARMLESS[module, name]
+        except KeyError:
+            raise pickle.UnpicklingError(f"a checkpoint has no business with {module}.{name}") from None
+
+
+def load_harmless(path: Any, map_location: Any = None) -> Any:
+    """`torch.load` that runs no code from the file, on every torch."""
+    if hasattr(torch.serialization, "add_safe_globals"):
+        return torch.load(path, map_location=map_location, weights_only=True)
+    # Before torch 2.5 the built-in strict unpickler cannot be told about argparse.Namespace.
+    strict: Any = SimpleNamespace(Unpickler=_HarmlessUnpickler)
+    return torch.load(path, map_location=map_location, pickle_module=strict)
+
+
+if hasattr(torch.serialization, "add_safe_globals"):
+    torch.serialization.add_safe_globals([argparse.Namespace])
+
+
+class _TorchThatLoadsHarmlessly:
+    """The torch module as upstream's modules see it, but for ``load``."""
+
+    load = staticmethod(load_harmless)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch, name)
+
+
+def load_without_running_code(module: Upstream) -> None:
+    """Upstream calls ``torch.load`` with its default: rejected by torch >= 2.6, code execution before it."""
+    module.torch = _TorchThatLoadsHarmlessly()
+
+
+for _name in ("onmt.models.model_saver", "onmt.bin.average_models", "onmt.bin.release_model"):
+    after_import(_name)(load_without_running_code)
+
+
+class _Unshared:
+    """A model whose state holds no two tensors in one storage."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: tensor.clone() for name, tensor in self._model.state_dict().items()}
+
+
+@after_import("onmt.models.model_saver")
+def save_safetensors_to_be_found(model_saver: Upstream) -> None:
+    """Safetensors refuses tensors that share storage, as embeddings under -share_embeddings do.
+
+    And upstream saves ``model_step_9.safetensors`` but loads ``model_step_9.*.safetensors``.
+    """
+    saver = model_saver.ModelSaver
+    save = saver._st_save
+
+    def save_one_shard(self: Any, step: int, model: nn.Module) -> tuple[str, str]:
+        checkpoint, weights = save(self, step, _Unshared(model))
+        shard = weights.removesuffix(".safetensors") + ".00.safetensors"
+        os.replace(weights, shard)
+        return checkpoint, shard
+
+    saver._st_save = save_one_shard

@@ -1,0 +1,109 @@
+"""What is wrong with the data files is said before any work starts."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from onmt_exhird import stream
+from onmt_exhird.bridge.options import nearest
+from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.errors import ExhirdError
+
+HIERARCHICAL = ("exhird",)  # decoders that read the stream's structure
+
+# What a corpus of the `data` section may hold: the keys OpenNMT-py and its transforms read.
+CORPUS_KEYS = frozenset(
+    "path_src path_tgt path_txt path_align transforms weight src_prefix tgt_prefix src_suffix tgt_suffix "
+    "src_lang tgt_lang penn norm_quote_commas norm_numbers pre_replace_unicode_punct post_remove_control_chars".split()
+)
+
+
+def count_lines(path: str) -> int:
+    """The number of lines; a last one without a line break counts."""
+    count, last = 0, b"\n"
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                count += chunk.count(b"\n")
+                last = chunk[-1:]
+    except OSError as error:
+        raise ExhirdError(f"cannot read {path}: {error.strerror}") from None
+    return count + (last != b"\n")
+
+
+def check_same_length(src: str, tgt: str) -> None:
+    """Sources and targets belong together line by line."""
+    src_lines, tgt_lines = count_lines(src), count_lines(tgt)
+    if src_lines != tgt_lines:
+        raise ExhirdError(
+            f"{src} has {src_lines} lines and {tgt} has {tgt_lines}: each line of one needs its line of the other"
+        )
+
+
+def check_streams(path: str) -> None:
+    """Every target line is a stream."""
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                stream.parse(line)
+            except stream.StreamError as error:
+                raise ExhirdError(
+                    f"{path}, line {number}: {error} (a target is written '{stream.PRESENT} word word {stream.END}')"
+                ) from None
+
+
+def check_corpus(name: str, corpus: dict[str, Any], needs_streams: bool) -> None:
+    for key in corpus:
+        if key not in CORPUS_KEYS:
+            raise ExhirdError(f"unknown key '{key}' in data/{name}{nearest(key, CORPUS_KEYS)}")
+    src, tgt = corpus.get("path_src"), corpus.get("path_tgt")
+    if src and tgt:
+        check_same_length(src, tgt)
+        if needs_streams:
+            check_streams(tgt)
+
+
+@after_import("onmt.utils.parse")
+def check_training_files(parse: Upstream) -> None:
+    """Upstream ignores unknown keys, and trains on the shorter of two files of unequal length."""
+    parser_class = parse.ArgumentParser
+    validate_data = parser_class._validate_data
+
+    def checked(opt: Namespace) -> None:
+        validate_data(opt)
+        needs_streams = getattr(opt, "decoder_type", "") in HIERARCHICAL or getattr(opt, "exclusive_loss_window", 0) > 0
+        for name, corpus in opt.data.items():
+            check_corpus(name, corpus, needs_streams)
+
+    parser_class._validate_data = staticmethod(checked)
+
+
+@after_import("onmt.inference_engine")
+def check_inference_files(inference_engine: Upstream) -> None:
+    """Upstream builds inference batches without anything to copy from, and fails on an empty source file."""
+    engine = inference_engine.InferenceEngine
+    build, infer_file = inference_engine.build_dynamic_dataset_iter, engine.infer_file
+
+    def build_with_extended_ids(*args: Any, **kwargs: Any) -> Any:
+        return build(*args, **kwargs, copy=True)
+
+    def infer_checked_file(self: Any) -> tuple[list[Any], list[Any]]:
+        return infer_file(self) if count_lines(self.opt.src) else ([], [])
+
+    inference_engine.build_dynamic_dataset_iter = build_with_extended_ids
+    engine.infer_file = infer_checked_file
+
+
+@after_import("onmt.utils.parse")
+def check_inference_lengths(parse: Upstream) -> None:
+    """Upstream stops at the end of the shorter file."""
+    parser_class = parse.ArgumentParser
+    validate = parser_class.validate_translate_opts
+
+    def checked(opt: Namespace) -> None:
+        validate(opt)
+        if opt.tgt:
+            check_same_length(opt.src, opt.tgt)
+
+    parser_class.validate_translate_opts = staticmethod(checked)

@@ -1,0 +1,146 @@
+"""Decoders for OpenNMT-py: the hierarchical one, and the stock one made fit for copying."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from onmt.decoders import register_decoder, str2dec
+from onmt.decoders.decoder import DecoderBase, InputFeedRNNDecoder
+from onmt.modules import GlobalAttention
+from torch import Tensor, nn
+
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.nn.hierarchical import HierarchicalDecoder, HierarchicalState, Memory, read_boundaries
+from onmt_exhird.stream import END, STRUCTURE
+
+Attentions = dict[str, Tensor]
+
+
+def _dropout(opt: Namespace) -> float:
+    return opt.dropout[0] if isinstance(opt.dropout, list) else opt.dropout
+
+
+def document_vector(enc_out: Tensor, final: Any, is_padding: Tensor) -> Tensor:
+    """h_0 (batch, d): the last layer's final states, both directions, or the mean of the states.
+
+    enc_out (batch, src_len, d), is_padding (batch, src_len). A recurrent encoder gives ``final``
+    (layers * directions, batch, d / directions), or a pair of them for an LSTM; a Transformer gives none.
+    """
+    if final is None:
+        weights = (~is_padding).to(enc_out.dtype).unsqueeze(2)  # (batch, src_len, 1)
+        return (enc_out * weights).sum(1) / weights.sum(1).clamp_min(1)
+    hidden = final[0] if isinstance(final, tuple) else final
+    directions = enc_out.size(2) // hidden.size(2)
+    return torch.cat(tuple(hidden[-directions:]), 1)  # (batch, d)
+
+
+@register_decoder("exhird")
+class ExhirdDecoder(DecoderBase):
+    """Exclusive hierarchical decoding (ACL 2020) over OpenNMT-py's flat targets."""
+
+    def __init__(self, hidden_size: int, embeddings: Any, dropout: float) -> None:
+        super().__init__(attentional=True)
+        self.embeddings = embeddings
+        self.hierarchy = HierarchicalDecoder(embeddings.embedding_size, hidden_size)
+        self.dropout = nn.Dropout(dropout)
+        self.state: dict[str, HierarchicalState] = {}
+
+    @classmethod
+    def from_opt(cls, opt: Namespace, embeddings: Any) -> ExhirdDecoder:
+        return cls(opt.dec_hid_size, embeddings, _dropout(opt))
+
+    def read_vocabulary(self, vocabs: dict[str, Any]) -> None:
+        """The hierarchy is in the tokens: learn their ids."""
+        vocab = vocabs["tgt"]
+        missing = [token for token in STRUCTURE if token not in vocab]
+        if missing:
+            raise ExhirdError(
+                f"the target vocabulary lacks {' '.join(missing)}: build it from target files written by "
+                "'exhird prepare', with room for these tokens (-tgt_vocab_size, -tgt_words_min_frequency)"
+            )
+        self.bos_id = vocab.lookup_token(vocabs["decoder_start_token"])
+        self.end_id = vocab.lookup_token(END)
+
+    def init_state(self, src: Tensor, enc_out: Tensor, enc_final_hs: Any) -> None:
+        if enc_out.size(2) != self.hierarchy.hidden_size:
+            raise ExhirdError(
+                f"the encoder's outputs are {enc_out.size(2)} wide, the decoder's states {self.hierarchy.hidden_size}: "
+                "-enc_hid_size and -dec_hid_size must be equal"
+            )
+        is_padding = src[:, :, 0] == self.embeddings.word_padding_idx
+        first = document_vector(enc_out, enc_final_hs, is_padding)
+        bias = Memory.of(enc_out, (~is_padding).sum(1))
+        self.state["hierarchy"] = HierarchicalState.first(first, bias)
+
+    def map_state(self, fn: Callable[[Tensor, int], Tensor]) -> None:
+        self.state["hierarchy"] = self.state["hierarchy"].map(lambda tensor: fn(tensor, 0))
+
+    def keep_state(self, before: dict[str, HierarchicalState], rows: Tensor) -> None:
+        """Undo a step at some rows (batch)."""
+        chosen = rows.unsqueeze(1)
+        pairs = zip(before["hierarchy"], self.state["hierarchy"], strict=True)
+        self.state = {"hierarchy": HierarchicalState(*(torch.where(chosen, old, new) for old, new in pairs))}
+
+    def detach_state(self) -> None:
+        self.state["hierarchy"] = self.state["hierarchy"].map(Tensor.detach)
+
+    def forward(
+        self, tgt: Tensor, enc_out: Tensor, src_len: Tensor, step: int | None = None, **kwargs: Any
+    ) -> tuple[Tensor, Attentions]:
+        """tgt (batch, tgt_len, 1), enc_out (batch, src_len, d), src_len (batch)
+
+        -> h~ (batch, tgt_len, d), attentions (batch, tgt_len, src_len): ``std`` and ``copy`` of the
+        word level, rescaled, and ``phrase`` of the phrase level.
+        """
+        ids, starts = read_boundaries(tgt[:, :, 0], self.bos_id, self.end_id)
+        embedded = self.embeddings(ids.unsqueeze(2))  # (batch, tgt_len, emb)
+        decoded = self.hierarchy(embedded, starts, Memory.of(enc_out, src_len), self.state["hierarchy"])
+        self.state = {"hierarchy": decoded.state}
+        attentions = {"std": decoded.attention, "copy": decoded.attention, "phrase": decoded.phrase_attention}
+        return self.dropout(decoded.attentional), attentions
+
+    def update_dropout(self, dropout: float, attention_dropout: float | None = None) -> None:
+        self.dropout.p = dropout
+        self.embeddings.update_dropout(dropout)
+
+
+class _MaskedAttention(GlobalAttention):
+    """Attention that is always told the source lengths.
+
+    The stock decoder calls its copy attention without them, so that padding gets copied.
+    """
+
+    src_len: Tensor | None = None
+
+    def forward(self, src: Tensor, enc_out: Tensor, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        return super().forward(src, enc_out, src_len=self.src_len)
+
+
+class CopyingRNNDecoder(InputFeedRNNDecoder):
+    """The stock ``rnn`` decoder with input feeding, with attentions that belong to their positions.
+
+    Upstream's outputs are batch-major and its attentions time-major, so that in training the copy gate
+    of one position meets the attention of another, and in search rows meet those of other documents.
+    """
+
+    copy_attn: Any
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.copy_attn is not None:
+            stock = self.copy_attn
+            self.copy_attn = _MaskedAttention(stock.dim, attn_type=stock.attn_type, attn_func=stock.attn_func)
+
+    def forward(
+        self, tgt: Tensor, enc_out: Tensor, src_len: Tensor | None = None, step: int | None = None, **kwargs: Any
+    ) -> tuple[Tensor, Attentions]:
+        if self.copy_attn is not None:
+            self.copy_attn.src_len = src_len
+        outputs, attentions = super().forward(tgt, enc_out, src_len=src_len, step=step, **kwargs)
+        return outputs, {name: attention.transpose(0, 1) for name, attention in attentions.items()}
+
+
+str2dec["ifrnn"] = CopyingRNNDecoder

@@ -1,0 +1,157 @@
+"""The losses over extended ids inside OpenNMT-py's training loop, and what its log says of them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from onmt_exhird.bridge.batches import Batch
+from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.nn.copying import CopyGenerator
+from onmt_exhird.nn.losses import Rivals, find_rivals, stream_losses
+from onmt_exhird.stream import TAGS
+
+JUDGED_EVERY = 20  # training batches per one whose accuracy is counted: it needs the distribution that training avoids
+
+
+def count_correct(
+    generator: CopyGenerator, hidden: Tensor, attention: Tensor, src_ext: Tensor, targets: Tensor, size: int
+) -> int:
+    """How many targets are the most probable token.
+
+    hidden (batch, tgt_len, d), attention (batch, tgt_len, src_len), src_ext (batch, src_len), targets (batch, tgt_len)
+    """
+    with torch.no_grad():
+        document, position = (targets != generator.pad_id).nonzero(as_tuple=True)
+        probabilities = generator.mixture(
+            hidden[document, position], attention[document, position], src_ext[document], size
+        )
+        return int((probabilities.argmax(1) == targets[document, position]).sum())
+
+
+def auxiliary_loss(decoder: Any, opt: Namespace) -> Tensor | float:
+    """What a decoder's own losses add to the total: each has its weight among the options."""
+    losses: dict[str, Tensor] = getattr(decoder, "auxiliary", {})
+    return sum(getattr(opt, f"{name}_weight") * value for name, value in losses.items())
+
+
+@after_import("onmt.utils.statistics")
+def report_both_losses(statistics: Upstream) -> None:
+    """Upstream's log knows one loss. Perplexity stays that of the generation loss alone."""
+
+    class Statistics(statistics.Statistics):
+        computed_metrics: dict[str, float]
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.exclusive: float | None = None  # sum over documents; None: not asked for
+            self.n_judged = self.n_words  # words whose correctness was counted
+
+        def update(self, stat: Any, update_n_src_words: bool = False) -> None:
+            super().update(stat, update_n_src_words)
+            self.n_judged += stat.n_judged
+            if stat.exclusive is not None:
+                self.exclusive = (self.exclusive or 0.0) + stat.exclusive
+
+        def accuracy(self) -> float:
+            return 100 * self.n_correct / self.n_judged if self.n_judged else float("nan")
+
+        def _name_exclusive_loss(self) -> None:
+            """Upstream writes whatever stands among the metrics, to the log and to TensorBoard alike."""
+            if self.exclusive is not None:
+                per_document = self.exclusive / max(self.n_sents, 1)
+                self.computed_metrics = self.computed_metrics | {"exclusive": per_document}
+
+        def output(self, *args: Any) -> None:
+            self._name_exclusive_loss()
+            super().output(*args)
+
+        def log_tensorboard(self, *args: Any) -> None:
+            self._name_exclusive_loss()
+            super().log_tensorboard(*args)
+
+    import onmt.utils
+
+    statistics.Statistics = Statistics
+    onmt.utils.Statistics = Statistics
+
+
+@after_import("onmt.trainer")
+def loss_over_extended_ids(trainer: Upstream) -> None:
+    """Upstream's copy loss multiplies the gate of one position with the attention or the source of another."""
+    import onmt.utils
+
+    class LossCompute(trainer.LossCompute):
+        exclusive_window = 0
+        exclusive_weight = 1.0
+        auxiliary: Callable[[], Tensor | float] = staticmethod(lambda: 0.0)
+        judged_every = 1
+        batches = 0
+
+        @classmethod
+        def from_opts(cls, opt: Namespace, model: Any, vocab: Any, train: bool = True) -> LossCompute:
+            if opt.copy_attn and opt.copy_attn_force:
+                raise ExhirdError("-copy_attn_force does not go with the plug-in's copying: leave it out")
+            if opt.exclusive_loss_window and not opt.copy_attn:
+                raise ExhirdError("-exclusive_loss_window needs a model that copies: add -copy_attn")
+            compute = super().from_opts(opt, model, vocab, train)
+            if train:
+                compute.exclusive_window = opt.exclusive_loss_window
+                compute.exclusive_weight = opt.exclusive_loss_weight
+                # A function, since a decoder that is an attribute would become a part of this module.
+                compute.auxiliary = partial(auxiliary_loss, model.decoder, opt)
+                compute.judged_every = JUDGED_EVERY
+            return compute
+
+        def forward(
+            self,
+            batch: Batch,
+            output: Tensor,
+            attns: dict[str, Tensor],
+            trunc_start: int = 0,
+            trunc_size: int | None = None,
+        ) -> tuple[Tensor, Any]:
+            if not self.copy_attn:
+                loss, stats = super().forward(batch, output, attns, trunc_start, trunc_size)
+                return loss + self.auxiliary(), stats
+            end = None if trunc_size is None else trunc_start + trunc_size
+            part = slice(trunc_start + 1, end)
+            targets = batch["tgt_ext"][:, part]  # (batch, tgt_len)
+            rivals = None
+            if self.exclusive_window:
+                # Over the whole target: with truncated back-propagation a rival may stand in an earlier part.
+                tag_ids = [self.vocab.lookup_token(tag) for tag in TAGS]
+                whole = find_rivals(batch["tgt_ext"], tag_ids, self.exclusive_window, self.padding_idx)
+                rivals = Rivals(*(tensor[:, part] for tensor in whole))
+            losses = stream_losses(self.generator, output, attns["copy"], batch["src_map"], targets, rivals)
+            total = losses.joint(self.exclusive_weight) + self.auxiliary()
+            if self.lambda_coverage:
+                total = total + self.lambda_coverage * self._compute_coverage_loss(
+                    attns["std"], attns["coverage"], targets.flatten()
+                )
+
+            words = int((targets != self.padding_idx).sum())
+            documents = len(targets) if trunc_start == 0 else 0
+            stats = onmt.utils.Statistics(losses.generation.sum().item(), min(documents, 1), documents, words)
+            stats.exclusive = losses.exclusive.sum().item() if rivals is not None else None
+            stats.n_judged = 0
+            if self.batches % self.judged_every == 0:
+                size = len(self.vocab) + max(len(oov.words) for oov in batch["src_ex_vocab"])
+                stats.n_judged = words
+                stats.n_correct = count_correct(self.generator, output, attns["copy"], batch["src_map"], targets, size)
+            self.batches += 1
+            return total, stats
+
+        def _compute_coverage_loss(self, std_attn: Tensor, cov_attn: Tensor, tgt: Tensor) -> Tensor:
+            """Batch-major, as our decoders' attentions are: (batch, tgt_len, src_len)."""
+            before = torch.cat([torch.zeros_like(cov_attn[:, :1]), cov_attn[:, :-1]], 1)
+            by_position = torch.minimum(std_attn, before).sum(2).flatten()  # (batch * tgt_len)
+            return by_position.masked_fill(tgt == self.padding_idx, 0).sum()
+
+    trainer.LossCompute = LossCompute

@@ -1,0 +1,218 @@
+"""The plug-in's options on the stock commands, and parsers that do not swallow mistakes."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.search import parse_window
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The clause that names the valid name most like a wrong one.
+
+    >>> nearest("lerning_rate", ["learning_rate", "layers"])
+    "; did you mean 'learning_rate'?"
+    >>> nearest("zzz", ["learning_rate"])
+    ''
+    """
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _window(value: str) -> int | None:
+    try:
+        return parse_window(value)
+    except ExhirdError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _at_least(least: float, kind: type) -> Any:
+    def convert(value: str) -> Any:
+        number = kind(value)
+        if not number >= least:
+            raise argparse.ArgumentTypeError(f"{value} is less than {least}")
+        return number
+
+    convert.__name__ = kind.__name__  # argparse names the type in its message
+    return convert
+
+
+def _fraction(value: str) -> float:
+    number = float(value)
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError(f"{value} is not above 0 and at most 1")
+    return number
+
+
+def add_train_options(parser: Any) -> None:
+    group = parser.add_argument_group("Keyphrases: training (onmt_exhird)")
+    group.add(
+        "--exclusive_loss_window",
+        "-exclusive_loss_window",
+        type=_at_least(0, int),
+        default=0,
+        help="K_EL: the exclusive loss keeps the first word of a phrase from those of the K phrases before it; 0 = off",
+    )
+    group.add(
+        "--exclusive_loss_weight",
+        "-exclusive_loss_weight",
+        type=_at_least(0, float),
+        default=1.0,
+        help="weight of the exclusive loss beside the generation loss",
+    )
+    group.add(
+        "--orthogonal_weight",
+        "-orthogonal_weight",
+        type=_at_least(0, float),
+        default=0.03,
+        help="decoder catseqd: weight of the loss that keeps the states at phrase ends orthogonal",
+    )
+    group.add(
+        "--target_encoder_weight",
+        "-target_encoder_weight",
+        type=_at_least(0, float),
+        default=0.03,
+        help="decoder catseqd: weight of the loss that the target encoder learns by",
+    )
+    group.add(
+        "--plateau_decay",
+        "-plateau_decay",
+        type=_fraction,
+        default=1.0,
+        help="factor on the learning rate whenever validation perplexity is above the previous one; 1.0 = off",
+    )
+    group.add(
+        "--plateau_min_lr",
+        "-plateau_min_lr",
+        type=_at_least(0, float),
+        default=1e-5,
+        help="the learning rate that -plateau_decay does not go below",
+    )
+
+
+def add_translate_options(parser: Any) -> None:
+    group = parser.add_argument_group("Keyphrases: search (onmt_exhird)")
+    group.add(
+        "--exclusive_search",
+        "-exclusive_search",
+        action="store_true",
+        help="no phrase begins with the first word of one of the phrases just before it",
+    )
+    group.add(
+        "--exclusive_window",
+        "-exclusive_window",
+        type=_window,
+        default="1",
+        metavar="N|all",
+        help="K_ES: how many of the phrases before count for -exclusive_search",
+    )
+    group.add(
+        "--exclude_stems",
+        "-exclude_stems",
+        action="store_true",
+        help="with -exclusive_search: words of one stem count as one word",
+    )
+    group.add(
+        "--exclude_phrases",
+        "-exclude_phrases",
+        action="store_true",
+        help="never complete a phrase that equals an earlier one after stemming",
+    )
+    group.add("--min_phrases", "-min_phrases", type=_at_least(0, int), default=1, help="least phrases of a document")
+    group.add("--max_phrases", "-max_phrases", type=_at_least(1, int), default=20, help="most phrases of a document")
+    group.add(
+        "--max_phrase_words", "-max_phrase_words", type=_at_least(1, int), default=5, help="most words of a phrase"
+    )
+
+
+def _names(parser: argparse.ArgumentParser) -> set[str]:
+    return {option.lstrip("-") for action in parser._actions for option in action.option_strings}
+
+
+def _unknown_names(unknown: Sequence[str]) -> list[str]:
+    """The option names among the arguments a parser did not know; a stray value stands for itself."""
+    options = [item for item in unknown if re.match("--?[A-Za-z]", item)]
+    return [item.lstrip("-").split("=")[0] for item in options] or list(unknown)
+
+
+@after_import("onmt.opts")
+def add_options(opts: Upstream) -> None:
+    """Upstream adds options of transforms to every command alike; ours belong to one command each."""
+    train_opts, translate_opts, data_prepare_opts = opts.train_opts, opts.translate_opts, opts.data_prepare_opts
+
+    def with_train_options(parser: Any) -> None:
+        train_opts(parser)
+        add_train_options(parser)
+
+    def with_translate_options(parser: Any) -> None:
+        translate_opts(parser)
+        add_translate_options(parser)
+
+    def data_options(parser: Any, build_vocab_only: bool = False) -> None:
+        data_prepare_opts(parser, build_vocab_only=build_vocab_only)
+        if build_vocab_only:
+            # One YAML file commonly serves onmt_build_vocab and onmt_train.
+            parser.also_known_to = with_train_options
+
+    opts.train_opts, opts.translate_opts, opts.data_prepare_opts = (
+        with_train_options,
+        with_translate_options,
+        data_options,
+    )
+
+
+@after_import("onmt.utils.parse")
+def refuse_unknown_options(parse: Upstream) -> None:
+    """Upstream's onmt_train and onmt_build_vocab ignore what they do not know, a misspelt YAML key too.
+
+    The class is changed in place, since other modules may hold it already.
+    """
+    parser_class = parse.ArgumentParser
+    parse_known_args = parser_class.parse_known_args
+
+    def no_abbreviations(self: Any, option_string: str) -> list[Any]:
+        """Python takes an option cut short for the whole one, from YAML as well; with one dash, even if told not to."""
+        return []
+
+    def strict_parse_known_args(self: Any, *args: Any, **kwargs: Any) -> tuple[argparse.Namespace, list[str]]:
+        namespace, unknown = parse_known_args(self, *args, **kwargs)
+        names = _names(self)
+        elsewhere: set[str] = set()
+        if unknown and self.also_known_to:
+            other = parser_class()
+            self.also_known_to(other)
+            elsewhere = _names(other)
+        for name in _unknown_names(unknown):
+            if name not in elsewhere:
+                self.error(f"unknown option '{name}'{nearest(name, names | elsewhere)}")
+        return namespace, []
+
+    parser_class.also_known_to = None
+    parser_class.parse_known_args = strict_parse_known_args
+    parser_class._get_option_tuples = no_abbreviations
+
+
+@after_import("onmt.utils.parse")
+def name_the_known_models(parse: Upstream) -> None:
+    """An unknown decoder or encoder is a bare ``KeyError`` upstream."""
+    parser_class = parse.ArgumentParser
+    validate = parser_class.validate_model_opts
+
+    def checked(model_opt: argparse.Namespace) -> None:
+        from onmt.decoders import str2dec
+        from onmt.encoders import str2enc
+
+        for option, known in (("decoder_type", str2dec), ("encoder_type", str2enc)):
+            name = getattr(model_opt, option)
+            if name not in known:
+                choices = ", ".join(sorted(known))
+                raise ExhirdError(f"unknown {option} '{name}', the known ones are {choices}{nearest(name, known)}")
+        validate(model_opt)
+
+    parser_class.validate_model_opts = staticmethod(checked)

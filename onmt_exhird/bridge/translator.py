@@ -1,0 +1,175 @@
+"""Search over extended ids, within the grammar of the stream."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from onmt_exhird.bridge.batches import Batch, OutOfVocabulary
+from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.nn.copying import restrict
+from onmt_exhird.nn.losses import stream_losses
+from onmt_exhird.search import SearchSettings, StreamConstraint
+from onmt_exhird.stream import EOS, STRUCTURE
+
+UNLIKELY = -1e5  # for beams that hold no hypothesis yet; upstream's minus infinity would let forbidden tokens in
+
+
+def build_constraint(vocab: Any, opt: Namespace, device: torch.device) -> StreamConstraint | None:
+    """What a search may write, or None if the vocabulary is not one of keyphrases."""
+    tokens = vocab.ids_to_tokens
+    missing = [token for token in STRUCTURE if token not in vocab]
+    if missing:
+        asked = [name for name in ("exclusive_search", "exclude_stems", "exclude_phrases") if getattr(opt, name)]
+        if asked:
+            raise ExhirdError(
+                f"-{asked[0]} needs a model that writes keyphrases, but the vocabulary of this one lacks "
+                f"{' '.join(missing)}: train it on targets written by 'exhird prepare'"
+            )
+        return None
+    settings = SearchSettings(
+        exclusive_window=opt.exclusive_window if opt.exclusive_search else 0,
+        min_phrases=opt.min_phrases,
+        max_phrases=opt.max_phrases,
+        max_phrase_words=opt.max_phrase_words,
+        max_length=opt.max_length,
+        exclude_stems=opt.exclude_stems,
+        exclude_phrases=opt.exclude_phrases,
+    )
+    return StreamConstraint(tokens, settings, device)
+
+
+def constrain(strategy: Any, constraint: StreamConstraint, oov_classes: Tensor | None, copies: int) -> None:
+    """Make a decode strategy, beam search or sampling, choose among what the constraint permits.
+
+    oov_classes (batch, words); ``copies`` rows of the strategy belong to each document at first.
+    """
+    advance = strategy.advance
+
+    def advance_within(log_probs: Tensor, attn: Tensor) -> None:
+        rows = None
+        if oov_classes is not None:
+            rows = oov_classes[documents_of(strategy, copies)]
+        constraint.apply(log_probs, strategy.alive_seq, rows)
+        if hasattr(strategy, "topk_log_probs"):
+            strategy.topk_log_probs.clamp_(min=UNLIKELY)
+        advance(log_probs, attn)
+
+    strategy.advance = advance_within
+
+
+def documents_of(strategy: Any, copies: int) -> Tensor:
+    """The document (of the batch) that each row of a strategy belongs to, when others have finished."""
+    if hasattr(strategy, "original_batch_idx"):  # sampling
+        return strategy.original_batch_idx
+    return strategy.batch_offset.to(strategy.alive_seq.device).repeat_interleave(copies)  # beam search
+
+
+@after_import("onmt.translate.translator")
+def search_over_extended_ids(module: Upstream) -> None:
+    """Upstream collapses copied words with the wrong document's words once others have finished."""
+
+    class Translator(module.Translator):
+        constraint: StreamConstraint | None = None
+        alive: Any = None  # the strategy whose rows are being decoded
+
+        @classmethod
+        def from_opt(cls, model: Any, vocabs: dict[str, Any], opt: Namespace, *args: Any, **kwargs: Any) -> Translator:
+            translator = super().from_opt(model, vocabs, opt, *args, **kwargs)
+            if translator.copy_attn and not hasattr(model.generator, "mixture"):
+                raise ExhirdError("models that copy cannot be decoded as an ensemble: give one -model")
+            translator.constraint = build_constraint(vocabs["tgt"], opt, translator._dev)
+            if translator.constraint is not None:
+                # A short document may have many phrases: the phrase limits take the place of the ratio.
+                translator.max_length_ratio = 0
+            return translator
+
+        def translate_batch(self, batch: Batch, attn_debug: bool) -> dict[str, Any]:
+            results = super().translate_batch(batch, attn_debug)
+            nothing = torch.tensor([self._tgt_eos_idx])
+            for row in batch["blank"].nonzero().flatten().tolist():
+                results["predictions"][row] = [nothing] * self.n_best
+                results["scores"][row] = [torch.zeros(())] * self.n_best
+            return results
+
+        def _translate_batch_with_strategy(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
+            self.alive = decode_strategy
+            if self.constraint is not None:
+                words = [oov.words for oov in batch["src_ex_vocab"]]
+                classes = self.constraint.oov_classes(words)
+                constrain(decode_strategy, self.constraint, classes, decode_strategy.parallel_paths)
+            return super()._translate_batch_with_strategy(batch, decode_strategy)
+
+        def _decode_and_generate(
+            self,
+            decoder_in: Tensor,
+            enc_out: Any,
+            batch: Batch,
+            src_len: Tensor,
+            src_map: Tensor | None = None,
+            step: int | None = None,
+            batch_offset: Tensor | None = None,
+            return_attn: bool = False,
+        ) -> tuple[Tensor, Tensor]:
+            if not self.copy_attn:
+                return super()._decode_and_generate(
+                    decoder_in, enc_out, batch, src_len, src_map, step, batch_offset, return_attn
+                )
+            inputs = restrict(decoder_in, self._tgt_vocab_len, self._tgt_unk_idx)  # (rows, 1, 1)
+            hidden, attentions = self._decode(inputs, enc_out, src_len, step)
+            attention = attentions["copy"]  # (rows, 1, src_len)
+            size = self._tgt_vocab_len + max(len(oov.words) for oov in batch["src_ex_vocab"])
+            probabilities = self.model.generator.mixture(hidden.squeeze(1), attention.squeeze(1), src_map, size)
+            return probabilities.log(), attention  # (rows, size), (rows, 1, src_len)
+
+        def _decode(self, inputs: Tensor, enc_out: Any, src_len: Tensor, step: int | None) -> tuple[Tensor, Any]:
+            """One step of the decoder. Rows whose phrase is full wait: their ``;`` is appended, not predicted."""
+            decoder = self.model.decoder
+            if self.constraint is None or not hasattr(decoder, "keep_state"):
+                return decoder(inputs, enc_out, src_len=src_len, step=step)
+            before = decoder.state
+            decoded = decoder(inputs, enc_out, src_len=src_len, step=step)
+            decoder.keep_state(before, self.constraint.forced_end(self.alive.alive_seq))
+            return decoded
+
+        def _score_target(
+            self, batch: Batch, enc_out: Any, src_len: Tensor, src_map: Tensor | None
+        ) -> tuple[Tensor, None]:
+            """log P of the given targets (batch)."""
+            if not self.copy_attn:
+                return super()._score_target(batch, enc_out, src_len, src_map)
+            inputs = restrict(batch["tgt_ext"][:, :-1, None], self._tgt_vocab_len, self._tgt_unk_idx)
+            hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len)
+            losses = stream_losses(
+                self.model.generator, hidden, attentions["copy"], batch["src_map"], batch["tgt_ext"][:, 1:]
+            )
+            return -losses.generation.sum(1), None
+
+    module.Translator = Translator
+
+
+@after_import("onmt.translate.translation")
+def copied_words_as_themselves(module: Upstream) -> None:
+    """Upstream looks copied words up by the size of the wrong vocabulary, and keeps what follows ``</s>``."""
+    builder = module.TranslationBuilder
+    build = builder._build_target_tokens
+
+    def build_target_tokens(
+        self: Any, src: Tensor, srclen: Tensor, pred: Tensor, attn: Any, voc: list[str], dyn_voc: OutOfVocabulary | None
+    ) -> list[str]:
+        eos = self.vocabs["tgt"].lookup_token(EOS)
+        ids = pred.tolist()
+        ids = ids[: ids.index(eos) + 1] if eos in ids else ids
+        known = torch.tensor([index if index < len(voc) else 0 for index in ids])
+        tokens = build(self, src, srclen, known, attn, voc, None)
+        if dyn_voc is not None:
+            for position, index in enumerate(ids):
+                if index >= len(voc):
+                    tokens[position] = dyn_voc.words[index - len(voc)]
+        return tokens
+
+    builder._build_target_tokens = build_target_tokens

@@ -1,0 +1,284 @@
+"""``exhird prepare``: raw records to the source and target lines that the stock commands train on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from onmt_exhird.errors import ExhirdError
+
+if TYPE_CHECKING:
+    from onmt_exhird.corpus import Rules
+    from onmt_exhird.records import Keys, RawRecord
+
+CHUNK = 100  # records that a worker gets at once
+IN_FLIGHT = 4  # chunks per worker that may be under way, which bounds the memory
+SHOWN = 20  # complaints that are printed
+
+
+def add_parser(verbs: Any) -> None:
+    parser = verbs.add_parser(
+        "prepare",
+        help="make training files of raw records",
+        description="Make DIR/NAME.src and DIR/NAME.tgt of raw records: a document a line, its keyphrases as a stream. "
+        "Left out are documents without words or without keyphrases and, from all but test splits, those too long.",
+        epilog="example: exhird prepare --input papers.jsonl more.json.gz --output data --split train",
+    )
+    add = parser.add_argument
+    add("--input", type=Path, nargs="+", required=True, metavar="FILE", help=".json or .jsonl, each also .gz")
+    add("--output", type=Path, required=True, metavar="DIR", help="made if it does not exist")
+    add("--split", required=True, metavar="NAME", help="a name with the word 'test' in it is a test split: my_test")
+    add("--strict", action="store_true", help="stop at the first bad record (else it is reported and left out)")
+    add("--jobs", type=_count, default=0, metavar="N", help="processes to use; default 0: one for each core")
+
+    add = parser.add_argument_group("keys of a record").add_argument
+    add("--title-key", metavar="KEY", help="default: title")
+    add("--text-key", metavar="KEY", help="default: abstract, or else text")
+    add("--keywords-key", metavar="KEY", help="of a list or a string with ';'; default: keywords, or else keyword")
+
+    add = parser.add_argument_group("what to leave out, never of a test split").add_argument
+    add("--max-source", type=_count, metavar="N", help="documents of more tokens; default 400; 0: no limit")
+    add("--max-target", type=_count, metavar="N", help="documents with more target tokens; default 80; 0: no limit")
+    add("--vocab", type=Path, metavar="FILE", help="absent keyphrases with no word of this vocabulary or the source")
+    parser.set_defaults(run=run)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    from onmt_exhird.records import check_input
+
+    if not re.fullmatch(r"\w[\w.-]*", args.split):
+        raise ExhirdError(f"'{args.split}' cannot be the name of a split: use letters, digits and '.', '_', '-'")
+    rules = choose_rules(args.split, args.max_source, args.max_target, args.vocab)
+    for path in args.input:
+        check_input(path)
+    outputs = [args.output / f"{args.split}.{side}" for side in ("src", "tgt")]
+    with whole_files(outputs) as (src, tgt):
+        total = _write(args, rules, src, tgt)
+        if not total.kept:
+            print(summary(total, rules))
+            raise ExhirdError("no document was kept, so nothing was written; the reasons are above")
+    print(summary(total, rules))
+    print("written      " + ", ".join(map(str, outputs)))
+    return 0
+
+
+def is_test(split: str) -> bool:
+    """Whether ``test`` is one of the words of a split's name.
+
+    >>> is_test("inspec_test2"), is_test("latest")
+    (True, False)
+    """
+    return "test" in re.split("[^a-z]+", split.lower())
+
+
+def choose_rules(split: str, max_source: int | None, max_target: int | None, vocab: Path | None) -> Rules:
+    """The rules of a split: the limits given or else the paper's; none for test data, which is never filtered."""
+    from onmt_exhird.corpus import MAX_SOURCE, MAX_TARGET, Rules, read_vocabulary
+
+    if is_test(split):
+        if max_source or max_target or vocab:
+            raise ExhirdError(
+                f"'{split}' is a test split and test data is never filtered: "
+                "leave out --max-source, --max-target and --vocab, or give the split a name without 'test'"
+            )
+        return Rules(max_source=0, max_target=0)
+    return Rules(
+        MAX_SOURCE if max_source is None else max_source,
+        MAX_TARGET if max_target is None else max_target,
+        None if vocab is None else read_vocabulary(vocab),
+    )
+
+
+def _write(args: argparse.Namespace, rules: Rules, src: IO[str], tgt: IO[str]) -> Tally:
+    """Read, work in parallel, write in order; complain on the way."""
+    from tqdm import tqdm
+
+    from onmt_exhird.records import Keys, read_records
+
+    given = {"title": args.title_key, "text": args.text_key, "keywords": args.keywords_key}
+    keys = Keys()._replace(**{name: (key,) for name, key in given.items() if key is not None})
+    total = Tally()
+    complaints = 0
+    size = sum(path.stat().st_size for path in args.input)
+    with tqdm(total=size, unit="B", unit_scale=True, desc=args.split, disable=None) as bar:
+        records = (record for path in args.input for record in read_records(path, bar.update))
+        for part in ordered_map(prepare_chunk, (rules, keys), in_chunks(records, CHUNK), args.jobs or _cores()):
+            for complaint in part.complaints:
+                if args.strict:
+                    raise ExhirdError(complaint)
+                complaints += 1
+                if complaints <= SHOWN:
+                    tqdm.write(f"exhird prepare: {complaint}", file=sys.stderr)
+            src.writelines(part.src)
+            tgt.writelines(part.tgt)
+            total.add(part.tally)
+    if complaints > SHOWN:
+        print(f"exhird prepare: and {complaints - SHOWN:,} more complaints like these", file=sys.stderr)
+    return total
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass
+class Tally:
+    """What became of the records; ``dropped`` counts documents, ``removed`` single keyphrases, both by reason."""
+
+    read: int = 0
+    kept: int = 0
+    present: int = 0
+    absent: int = 0
+    broken_files: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    removed: Counter[str] = field(default_factory=Counter)
+
+    def add(self, other: Tally) -> None:
+        for name, value in vars(other).items():
+            setattr(self, name, getattr(self, name) + value)
+
+
+@dataclass
+class Part:
+    """What comes of a chunk of records: lines with their ends, and what to complain about."""
+
+    src: list[str] = field(default_factory=list)
+    tgt: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    tally: Tally = field(default_factory=Tally)
+
+
+def prepare_chunk(setup: tuple[Rules, Keys], records: Iterable[RawRecord]) -> Part:
+    """Make examples of records; a bad record becomes a complaint, one that the rules leave out is only counted."""
+    from onmt_exhird.corpus import Filtered, Unusable, make_example
+    from onmt_exhird.records import parse_record
+    from onmt_exhird.stream import PRESENT
+
+    rules, keys = setup
+    part = Part()
+    tally = part.tally
+    for raw in records:
+        if raw.fault:
+            tally.broken_files += 1
+            part.complaints.append(f"{raw.place}: {raw.fault}; no more is read from this file")
+            continue
+        tally.read += 1
+        try:
+            example = make_example(*parse_record(raw.json, keys), rules, tally.removed)
+        except Unusable as reason:
+            tally.dropped[reason.kind] += 1
+            if not isinstance(reason, Filtered):
+                part.complaints.append(f"{raw.place}: {reason}")
+            continue
+        present = sum(phrase.tag == PRESENT for phrase in example.phrases)
+        tally.kept += 1
+        tally.present += present
+        tally.absent += len(example.phrases) - present
+        part.src.append(f"{example.src_line}\n")
+        part.tgt.append(f"{example.tgt_line}\n")
+    return part
+
+
+def summary(total: Tally, rules: Rules) -> str:
+    """What happened, for people."""
+    limits = [f"{n} {side}" for n, side in ((rules.max_source, "source"), (rules.max_target, "target")) if n]
+    lines = [
+        f"read         {total.read:,} records",
+        f"kept         {total.kept:,} documents, limit: {' and '.join(limits) + ' tokens' if limits else 'none'}",
+        f"dropped      {total.read - total.kept:,} documents",
+        *(f"             {count:,} {reason}" for reason, count in total.dropped.most_common()),
+        f"present      {total.present / max(total.kept, 1):.2f} keyphrases per document",
+        f"absent       {total.absent / max(total.kept, 1):.2f} keyphrases per document",
+        f"left out     {total.removed.total():,} keyphrases",
+        *(f"             {count:,} {reason}" for reason, count in total.removed.most_common() if count),
+    ]
+    if total.broken_files:
+        lines.append(f"broken       {total.broken_files:,} files not read to their end")
+    return "\n".join(lines)
+
+
+def in_chunks(items: Iterable[RawRecord], size: int) -> Iterator[list[RawRecord]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+_setup: Any = None
+
+
+def _start_worker(setup: Any) -> None:
+    import signal
+
+    global _setup
+    _setup = setup
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+
+
+def _work(function: Callable[[Any, Any], Any], item: Any) -> Any:
+    return function(_setup, item)
+
+
+def ordered_map(function: Callable[[Any, Any], Part], setup: Any, items: Iterable[Any], jobs: int) -> Iterator[Part]:
+    """``function(setup, item)`` of every item, in order, by several processes, with few items in memory at a time.
+
+    Unlike `multiprocessing.Pool.imap`, which reads all its input ahead. ``setup`` goes to each process only once.
+    """
+    if jobs == 1:
+        yield from (function(setup, item) for item in items)
+        return
+    from concurrent.futures import Future, ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
+    waiting: deque[Future[Part]] = deque()
+    try:
+        with ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(setup,)) as pool:
+            for item in items:
+                waiting.append(pool.submit(_work, function, item))
+                if len(waiting) >= jobs * IN_FLIGHT:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise ExhirdError("a worker process was killed, perhaps for want of memory; try fewer --jobs") from error
+
+
+@contextmanager
+def whole_files(paths: Sequence[Path]) -> Iterator[list[IO[str]]]:
+    """Files to write that appear, all at once, when the block ends well; else nothing changes and nothing is left."""
+    parts = [path.with_name(f".{path.name}.{os.getpid()}.part") for path in paths]
+    files: list[IO[str]] = []
+    try:
+        for path, part in zip(paths, parts, strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.is_dir():
+                raise ExhirdError(f"{path} is a folder; a file of this name is to be written")
+            files.append(part.open("w", encoding="utf-8", newline="\n"))
+        yield files
+        for file in files:
+            file.close()
+        for path, part in zip(paths, parts, strict=True):
+            part.replace(path)
+    except OSError as error:
+        raise ExhirdError(
+            f"cannot write into the folder {paths[0].parent}: {error.strerror or error}; choose another --output"
+        ) from error
+    finally:
+        for file, part in zip(files, parts, strict=False):
+            with suppress(OSError):  # a full disk complains a second time
+                file.close()
+            part.unlink(missing_ok=True)

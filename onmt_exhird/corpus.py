@@ -1,0 +1,191 @@
+"""From a raw document and its keyphrases to a source line and a target line: every rule of the data in one function.
+
+`make_example` applies them all; each can be used alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from onmt_exhird import stream
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.stream import ABSENT, PRESENT, SEPARATOR, UNK, Phrase
+from onmt_exhird.text import stem_words, tokenize, tokenize_phrase
+
+MAX_SOURCE = 400
+MAX_TARGET = 80
+MAX_PHRASE_WORDS = 6
+
+
+class Unusable(ExhirdError):
+    """A document that gives no example; ``kind`` is one of a few words to count it by."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(detail)
+        self.kind = kind
+
+
+class Filtered(Unusable):
+    """A sound document that a rule leaves out."""
+
+
+class Example(NamedTuple):
+    """A source and its keyphrases, in the order in which a model shall produce them."""
+
+    src: list[str]
+    phrases: list[Phrase]
+
+    @property
+    def src_line(self) -> str:
+        return " ".join(self.src)
+
+    @property
+    def tgt_line(self) -> str:
+        return stream.render(self.phrases)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Which examples to keep: limits in tokens (0: none) and the vocabulary of the all-unknown rule (None: no rule)."""
+
+    max_source: int = MAX_SOURCE
+    max_target: int = MAX_TARGET
+    vocabulary: frozenset[str] | None = None
+
+
+def join_source(title: str, body: str) -> list[str]:
+    """The tokens of a document: title, separator, body. Without a title or a body there is nothing to separate.
+
+    >>> join_source("Graph Theory", "We colour 3 graphs.")
+    ['graph', 'theory', '<sep>', 'we', 'colour', '<digit>', 'graphs', '.']
+    >>> join_source("", "We colour graphs")
+    ['we', 'colour', 'graphs']
+    """
+    title_tokens, body_tokens = tokenize(title), tokenize(body)
+    if title_tokens and body_tokens:
+        return [*title_tokens, SEPARATOR, *body_tokens]
+    return title_tokens or body_tokens
+
+
+def split_keywords(keywords: str) -> list[str]:
+    """The keyphrases of a string, as KP20k has them.
+
+    >>> split_keywords("graph colouring; trees")
+    ['graph colouring', 'trees']
+    """
+    return [keyword for part in keywords.split(stream.END) if (keyword := part.strip())]
+
+
+def usable_phrase(words: Sequence[str]) -> bool:
+    """Whether this is a keyphrase: one to six tokens, one of them a word or number, none of them a marker.
+
+    >>> usable_phrase(["graph"]), usable_phrase([","]), usable_phrase(["graph", "<sep>"])
+    (True, False, False)
+    """
+    if not 1 <= len(words) <= MAX_PHRASE_WORDS or SEPARATOR in words or UNK in words:
+        return False
+    return any(word[0].isalnum() or word[0] == "_" or word == stream.DIGIT for word in words)
+
+
+def order_phrases(source: Sequence[str], phrases: Iterable[Sequence[str]]) -> list[Phrase]:
+    """Tag keyphrases as present or absent, order them and remove duplicates; all by their stems.
+
+    Present ones come first, by their first occurrence in the source, the longer first where two begin at the same
+    word; then absent ones as given. So the order of present phrases does not depend on the order given.
+
+    >>> [phrase.text for phrase in order_phrases("a deep network for graphs".split(), [["tree"], ["graph"], ["deep"]])]
+    ['deep', 'graph', 'tree']
+    """
+    # Blanks around every stem, so that looking for a string finds whole words only, and its place orders as words do.
+    text = f" {' '.join(stem_words(source))} "
+    present: list[tuple[int, int, Phrase]] = []
+    absent: list[Phrase] = []
+    seen = set()
+    for words in phrases:
+        stems = " ".join(stem_words(words))
+        if stems in seen:
+            continue
+        seen.add(stems)
+        position = text.find(f" {stems} ")
+        if position < 0:
+            absent.append(Phrase(tuple(words), ABSENT))
+        else:
+            present.append((position, -len(words), Phrase(tuple(words), PRESENT)))
+    return [phrase for _, _, phrase in sorted(present)] + absent
+
+
+def drop_unknown(source: Collection[str], phrases: Iterable[Phrase], vocabulary: Collection[str]) -> list[Phrase]:
+    """Remove the absent phrases all of whose words are outside both vocabulary and source: no model can produce them.
+
+    >>> drop_unknown(["graph"], [Phrase(("zorn",), ABSENT), Phrase(("zorn", "graph"), ABSENT)], {"tree"})
+    [Phrase(words=('zorn', 'graph'), tag='<a_start>')]
+    """
+    known_here = set(source)
+    return [
+        phrase
+        for phrase in phrases
+        if phrase.tag == PRESENT or any(word in known_here or word in vocabulary for word in phrase.words)
+    ]
+
+
+def target_length(phrases: Iterable[Phrase]) -> int:
+    """The number of tokens of a target line, tags and ``;`` counted.
+
+    >>> target_length(stream.parse("<p_start> graph ; <a_start> spanning tree ;"))
+    7
+    """
+    return sum(len(phrase.words) + 2 for phrase in phrases)
+
+
+def within_limits(example: Example, max_source: int = MAX_SOURCE, max_target: int = MAX_TARGET) -> bool:
+    """Whether neither side has more tokens than allowed; a limit of 0 is none.
+
+    >>> within_limits(Example(["graph"] * 401, []))
+    False
+    """
+    return not (
+        (max_source and len(example.src) > max_source) or (max_target and target_length(example.phrases) > max_target)
+    )
+
+
+def make_example(title: str, body: str, keywords: Iterable[str], rules: Rules, removed: Counter[str]) -> Example:
+    """The example of a document, or `Unusable`. ``removed`` counts single keyphrases left out, by reason."""
+    source = join_source(title, body)
+    if not source:
+        raise Unusable("empty document", "it has no words")
+    given = [tokenize_phrase(keyword) for keyword in keywords]
+    usable = [words for words in given if usable_phrase(words)]
+    phrases = order_phrases(source, usable)
+    removed[f"empty or over {MAX_PHRASE_WORDS} words"] += len(given) - len(usable)
+    removed["duplicate after stemming"] += len(usable) - len(phrases)
+    if not phrases:
+        detail = f"none of its keyphrases has 1 to {MAX_PHRASE_WORDS} words" if given else "it has no keyphrases"
+        raise Unusable("no keyphrases", detail)
+    if rules.vocabulary is not None:
+        known = drop_unknown(source, phrases, rules.vocabulary)
+        removed["absent and unknown"] += len(phrases) - len(known)
+        phrases = known
+    if not phrases:
+        raise Filtered("only unknown keyphrases", "every keyphrase is absent and outside the vocabulary")
+    example = Example(source, phrases)
+    if not within_limits(example, rules.max_source, rules.max_target):
+        raise Filtered("too long", f"{len(source)} source and {target_length(phrases)} target tokens")
+    return example
+
+
+def read_vocabulary(path: Path) -> frozenset[str]:
+    """The tokens of an OpenNMT-py vocabulary file: one a line, with or without a tab and its count."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ExhirdError(f"{path}: the vocabulary cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ExhirdError(f"{path}: the vocabulary is not UTF-8; is it made by onmt_build_vocab?") from error
+    tokens = frozenset(token for line in lines if (token := line.partition("\t")[0].strip()))
+    if not tokens:
+        raise ExhirdError(f"{path}: the vocabulary has no tokens; make it with onmt_build_vocab")
+    return tokens

@@ -1,0 +1,143 @@
+"""Reading sources, gold and predictions: lines or JSONL, each also compressed with gzip.
+
+A plain line is taken as it is, tokens between blanks. JSONL holds raw text, so it goes through the project's tokeniser
+(which leaves tokenised text unchanged).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from glob import glob
+from pathlib import Path
+from typing import Any, TypeVar
+
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.stream import SEPARATOR, Phrase, read_leniently
+from onmt_exhird.text import tokenize, tokenize_phrase
+
+TITLE_KEYS = ("title",)
+BODY_KEYS = ("abstract", "text", "body", "src")
+GOLD_KEYS = ("gold", "keywords", "keyword", "keyphrases")
+PREDICTION_KEYS = ("predictions", "pred", "phrases", "keyphrases")
+
+Parsed = TypeVar("Parsed")
+
+
+def is_jsonl(path: str) -> bool:
+    return path.removesuffix(".gz").endswith(".jsonl")
+
+
+def _lines(path: str) -> Iterator[str]:
+    """The lines of a file; a byte order mark at its beginning and the line ends are not part of them."""
+    try:
+        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    raise ExhirdError(
+                        f"{path}, line {number} is not UTF-8 (byte {error.start + 1}); convert the file to UTF-8"
+                    ) from None
+                yield text.rstrip("\r\n")
+    except (OSError, EOFError, zlib.error) as error:
+        raise ExhirdError(f"{path} cannot be read ({error}); give an existing, readable file") from None
+
+
+def _read(
+    path: str, from_line: Callable[[str], Parsed], from_record: Callable[[dict[str, Any]], Parsed]
+) -> list[Parsed]:
+    documents: list[Parsed] = []
+    for number, line in enumerate(_lines(path), start=1):
+        if not is_jsonl(path):
+            documents.append(from_line(line))
+            continue
+        try:
+            record = json.loads(line)
+            if not isinstance(record, dict):
+                raise ExhirdError("is no JSON object")
+            documents.append(from_record(record))
+        except (json.JSONDecodeError, ExhirdError) as error:
+            reason = "is not JSON" if isinstance(error, json.JSONDecodeError) else error
+            raise ExhirdError(f"{path}, line {number} {reason}; JSONL has one object a line") from None
+    return documents
+
+
+def read_sources(path: str) -> list[str]:
+    """Each document's tokens between blanks; of a record, title and body with the separator between them."""
+    return _read(path, str, _source_of)
+
+
+def read_gold(path: str) -> list[list[Phrase]]:
+    """Each document's gold phrases."""
+    return _read(path, read_leniently, lambda record: _phrases_of(record, GOLD_KEYS))
+
+
+def read_predictions(path: str) -> list[list[Phrase]]:
+    """Each document's predictions, in order."""
+    return _read(path, read_leniently, lambda record: _phrases_of(record, PREDICTION_KEYS))
+
+
+def _pick(record: dict[str, Any], keys: Sequence[str]) -> Any:
+    return next((record[key] for key in keys if record.get(key) is not None), None)
+
+
+def _source_of(record: dict[str, Any]) -> str:
+    parts = [_pick(record, keys) for keys in (TITLE_KEYS, BODY_KEYS)]
+    texts = [" ".join(tokenize(part)) for part in parts if isinstance(part, str)]
+    if not texts:
+        raise ExhirdError(f"has no text under {', '.join(TITLE_KEYS + BODY_KEYS)}")
+    return f" {SEPARATOR} ".join(texts)
+
+
+def _phrases_of(record: dict[str, Any], keys: Sequence[str]) -> list[Phrase]:
+    value = _pick(record, keys)
+    if isinstance(value, str):
+        return [_tokenized(phrase) for phrase in read_leniently(value)]
+    if not isinstance(value, list):
+        raise ExhirdError(f"has no phrases (a list, or one string with ';') under {', '.join(keys)}")
+    texts: list[Any] = [item.get("text") if isinstance(item, dict) else item for item in value]
+    if not all(isinstance(text, str) for text in texts):
+        raise ExhirdError("has a phrase that is neither a string nor an object with 'text'")
+    return [_tokenized(Phrase(tuple(text.split()), "")) for text in texts if text.strip()]
+
+
+def _tokenized(phrase: Phrase) -> Phrase:
+    """The phrase's tokens; ``/``, which the tokeniser would lose, stays, since conventions differ on it."""
+    pieces = [" ".join(tokenize_phrase(piece)) for piece in phrase.text.split("/")]
+    return Phrase(tuple(" / ".join(pieces).split()), phrase.tag)
+
+
+def check_lengths(path: str, documents: Sequence[object], against: str, expected: Sequence[object]) -> None:
+    """Raise if two files do not have the same number of lines."""
+    have, want = len(documents), len(expected)
+    if have != want:
+        fault = "is missing" if have < want else "belongs to no document"
+        raise ExhirdError(
+            f"{path}, line {min(have, want) + 1} {fault}: {path} has {have} lines, {against} has {want}; "
+            "give one line per document"
+        )
+
+
+def looks_raw(sources: Sequence[str]) -> bool:
+    """Whether commas cling to words in most of the first documents: no tokeniser leaves that, raw text has it.
+
+    >>> looks_raw(["graphs, trees"]), looks_raw(["graphs , trees"])
+    (True, False)
+    """
+    first = sources[:1000]
+    return sum(bool(re.search(r"\S,(\s|$)", source)) for source in first) > len(first) / 2
+
+
+def expand(patterns: Sequence[str]) -> list[str]:
+    """The files that names and glob patterns stand for; a pattern that fits nothing is an error."""
+    paths: list[str] = []
+    for pattern in patterns:
+        found = [pattern] if Path(pattern).exists() else sorted(glob(pattern))
+        if not found:
+            raise ExhirdError(f"{pattern} fits no file; give existing files or a pattern such as 'seed*.pred'")
+        paths += found
+    return paths

@@ -1,0 +1,1 @@
+"""The models, in pure torch: copying, attention, the hierarchical decoder, the losses."""

@@ -1,0 +1,180 @@
+"""The hierarchical decoder over the flat stream (paper, section 4.2).
+
+Phrase boundaries are read off the input tokens: where the input is ``<s>`` or ``;`` a phrase begins,
+and before the word step there is a phrase step.
+
+    h_i      = GRU_1(h~_{i-1,end}, h_{i-1})                 phrase step
+    s_i      = h_i^T W_1 m                                  beta_i = softmax(s_i)
+    h_{i,j}  = GRU_2([h~_{i,j-1}; e_{j-1}], h_{i,j-1})      word step; h_{i,-1} = h_i, h~_{i,-1} = 0
+    alpha_ij = softmax(h_{i,j}^T W_alpha m + s_i)           the attention, rescaled by beta_i
+    h~_{i,j} = tanh(W_2 [h_{i,j}; sum_k alpha_ij,k m_k])
+
+One step of the stream is one step of the decoder, for every document of a batch at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from onmt_exhird.nn.attention import padding_bias
+from onmt_exhird.nn.recurrence import Recurrence, Weights
+
+
+class Memory(NamedTuple):
+    """The encoded documents.
+
+    states   (batch, src_len, d)  m
+    bias     (batch, src_len)     0 at tokens, a very negative number at padding
+    """
+
+    states: Tensor
+    bias: Tensor
+
+    @classmethod
+    def of(cls, states: Tensor, lengths: Tensor) -> Memory:
+        """From states (batch, src_len, d) and lengths (batch)."""
+        return cls(states, padding_bias(lengths, states.size(1), states.dtype))
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Memory:
+        """Apply a function of the batch axis (axis 0) to every tensor."""
+        return Memory(*map(function, self))
+
+
+class HierarchicalState(NamedTuple):
+    """What the decoder carries from one token to the next; the batch is axis 0 throughout.
+
+    phrase_hidden   (batch, d)        h_i
+    phrase_scores   (batch, src_len)  s_i, padding included
+    word_hidden     (batch, d)        h_{i,j}
+    attentional     (batch, d)        h~_{i,j}
+    """
+
+    phrase_hidden: Tensor
+    phrase_scores: Tensor
+    word_hidden: Tensor
+    attentional: Tensor
+
+    @classmethod
+    def first(cls, hidden: Tensor, memory: Memory) -> HierarchicalState:
+        """The state before the first token, from h_0 (batch, d), the encoder's final states."""
+        zeros = torch.zeros_like(hidden)
+        return cls(hidden, memory.bias, zeros, zeros)
+
+    @property
+    def phrase_attention(self) -> Tensor:
+        """beta_i (batch, src_len)."""
+        return self.phrase_scores.softmax(1)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> HierarchicalState:
+        """Apply a function of the batch axis to every tensor: reorder, select, repeat for a beam.
+
+        >>> state = HierarchicalState(*torch.arange(3.0).expand(4, 3).unsqueeze(2))
+        >>> state.map(lambda t: t[[2, 0]]).word_hidden
+        tensor([[2.],
+                [0.]])
+        """
+        return HierarchicalState(*map(function, self))
+
+
+class Decoded(NamedTuple):
+    """The decoder's output over a whole target.
+
+    attentional        (batch, tgt_len, d)         h~
+    attention          (batch, tgt_len, src_len)   alpha, rescaled: for copying
+    phrase_attention   (batch, tgt_len, src_len)   beta of the phrase each token belongs to; no gradient
+    state              after the last token
+    """
+
+    attentional: Tensor
+    attention: Tensor
+    phrase_attention: Tensor
+    state: HierarchicalState
+
+
+def read_boundaries(inputs: Tensor, bos_id: int, end_id: int) -> tuple[Tensor, Tensor]:
+    """Where phrases begin, and the ids to embed: those of ``<s>`` there, whatever the input was.
+
+    inputs (...) -> ids (...), starts (...)
+
+    >>> read_boundaries(torch.tensor([2, 5, 8, 4, 5]), bos_id=2, end_id=4)
+    (tensor([2, 5, 8, 2, 5]), tensor([ True, False, False,  True, False]))
+    """
+    starts = (inputs == bos_id) | (inputs == end_id)
+    return inputs.masked_fill(starts, bos_id), starts
+
+
+class HierarchicalDecoder(nn.Module):
+    """Phrase-level and word-level decoding (paper, section 4.2).
+
+    phrase_cell        GRU_1
+    word_cell          GRU_2     its input is [h~; e]
+    phrase_attention   W_1       (d, d), rows for h, columns for m
+    word_attention     W_alpha   (d, d), likewise
+    combine            W_2       (d, 2d), acts on [h; context]
+    """
+
+    def __init__(self, embedding_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.phrase_cell = nn.GRUCell(hidden_size, hidden_size)
+        self.word_cell = nn.GRUCell(hidden_size + embedding_size, hidden_size)
+        self.phrase_attention = nn.Parameter(torch.empty(hidden_size, hidden_size))
+        self.word_attention = nn.Parameter(torch.empty(hidden_size, hidden_size))
+        self.combine = nn.Parameter(torch.empty(hidden_size, 2 * hidden_size))
+        for parameter in self.parameters():
+            nn.init.uniform_(parameter, -0.1, 0.1)
+
+    def forward(self, embedded: Tensor, starts: Tensor, memory: Memory, state: HierarchicalState) -> Decoded:
+        """Teacher forcing over whole targets.
+
+        embedded (batch, tgt_len, emb), starts (batch, tgt_len) -> `Decoded`
+        """
+        # Sums over many steps want full precision, whatever the rest of a model is computed in.
+        with torch.autocast(embedded.device.type, enabled=False):
+            weights = self._weights()
+            dtype = weights.combine.dtype
+            # The embeddings' part of GRU_2's input waits for nothing: one product for all steps.
+            projected = F.linear(
+                embedded.transpose(0, 1).to(dtype),
+                self.word_cell.weight_ih[:, self.hidden_size :],
+                self.word_cell.bias_ih,
+            )  # (tgt_len, batch, 3d)
+            tensors = [tensor.to(dtype) for tensor in (*memory, *state)]
+            attentional, attention, scores, *after = Recurrence.apply(projected, starts.t(), *tensors, *weights)
+        return Decoded(
+            attentional.transpose(0, 1),
+            attention.transpose(0, 1),
+            scores.softmax(2).transpose(0, 1),
+            HierarchicalState(*after),
+        )
+
+    def _weights(self) -> Weights:
+        return Weights(
+            self.phrase_cell.weight_ih,
+            self.phrase_cell.weight_hh,
+            self.phrase_cell.bias_ih,
+            self.phrase_cell.bias_hh,
+            self.phrase_attention,
+            self.word_cell.weight_ih[:, : self.hidden_size],
+            self.word_cell.weight_hh,
+            self.word_cell.bias_hh,
+            self.word_attention,
+            self.combine,
+        )
+
+    def step(
+        self, embedded: Tensor, starts: Tensor, memory: Memory, state: HierarchicalState
+    ) -> tuple[HierarchicalState, Tensor]:
+        """One token for every document of the batch.
+
+        embedded (batch, emb), starts (batch) -> state, attention (batch, src_len)
+
+        h~ is ``state.attentional``, beta is ``state.phrase_attention``.
+        """
+        decoded = self(embedded.unsqueeze(1), starts.unsqueeze(1), memory, state)
+        return decoded.state, decoded.attention.squeeze(1)

@@ -1,0 +1,28 @@
+"""The project's metadata. The build backend (tools/build_backend.py) adds the hook into OpenNMT-py."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+
+setup(
+    name="onmt-exhird",
+    version=re.search(r'__version__ = "(.+)"', (HERE / "onmt_exhird/__init__.py").read_text()).group(1),
+    description="Keyphrase generation by exclusive hierarchical decoding, a plug-in for OpenNMT-py",
+    long_description=(HERE / "README.md").read_text(),
+    long_description_content_type="text/markdown",
+    python_requires=">=3.11",
+    packages=find_packages(include=["onmt_exhird", "onmt_exhird.*"]),
+    package_data={"onmt_exhird": ["py.typed"]},
+    entry_points={"console_scripts": ["exhird = onmt_exhird.cli:main"]},
+    install_requires=[
+        "OpenNMT-py==3.5.1",  # what is extended: encoders, training loop, search, server; its last release
+        "torch>=2.1",  # the models; OpenNMT-py's own pin decides the upper end
+        "numpy<2",  # torch 2.2, which OpenNMT-py asks for, is compiled against numpy 1
+        "nltk>=3.8",  # the Porter stemmer that the field's scores are defined with
+        "safetensors>=0.4",  # checkpoints that cannot hold code; OpenNMT-py uses it without asking for it
+        "tqdm>=4.60",  # progress bars
+    ],
+)

@@ -1,0 +1,147 @@
+"""A corpus whose keyphrases a tiny model learns in seconds, and the stock commands to train and run it."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+
+AREAS = {"neurons": "machine learning", "proofs": "formal logic", "packets": "computer networks"}
+TERMS = [f"{first} {second}" for first in ("fast", "deep", "quiet", "linear") for second in ("graph", "tree", "code")]
+
+
+def invented_name(rng: random.Random) -> str:
+    return "".join(rng.choice("bdgklmprtvz") + rng.choice("aeiou") for _ in range(4))
+
+
+def make_document(rng: random.Random) -> tuple[str, str]:
+    """What follows 'about' and 'named' is a present keyphrase; the area's word gives the absent one."""
+    term, other = rng.sample(TERMS, 2)
+    name, area = invented_name(rng), rng.choice(list(AREAS))
+    source = f"a note about {term} with {area}"
+    target = f"<p_start> {term} ;"
+    if rng.random() < 0.7:
+        source += f" . it is named {name}"
+        target += f" <p_start> {name} ;"
+    if rng.random() < 0.5:
+        source += f" . nothing on {other} here"
+    return source, f"{target} <a_start> {AREAS[area]} ;"
+
+
+def write_lines(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def run_stock(command: str, *arguments: object, cwd: Path, check: bool = True, **environment: str):
+    """Run a stock command (or ``python -m``) as a user would, in one thread."""
+    program = [sys.executable, "-m", command] if "." in command else [str(Path(sys.executable).parent / command)]
+    done = subprocess.run(
+        [*program, *map(str, arguments)],
+        cwd=cwd,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def translate(folder: Path, model: Path, src: str, *options: object) -> list[str]:
+    """What onmt_translate writes, called in this process, since starting one takes longer than its work."""
+    from onmt.bin import translate as command
+
+    output = folder / "out.pred"
+    arguments = ["-model", model, "-src", folder / src, "-output", output, *options]
+    command.translate(command._get_parser().parse_args([str(argument) for argument in arguments]))
+    return output.read_text().splitlines()
+
+
+BASE = """
+data:
+  train: {path_src: train.src, path_tgt: train.tgt, weight: 1}
+  valid: {path_src: valid.src, path_tgt: valid.tgt}
+save_data: .
+src_vocab: vocab.txt
+share_vocab: true
+share_embeddings: true
+src_vocab_size: 45
+tgt_vocab_size: 45
+word_vec_size: 24
+dropout: [0.0]
+attention_dropout: [0.0]
+copy_attn: true
+optim: adam
+max_grad_norm: 1.0
+batch_size: 20
+bucket_size: 2000
+num_workers: 0
+report_every: 100
+seed: 7
+overwrite: true
+"""
+RECURRENT = """
+encoder_type: brnn
+rnn_type: GRU
+enc_layers: 1
+dec_layers: 1
+hidden_size: 40
+global_attention: general
+param_init: 0.1
+learning_rate: 0.01
+"""
+MODELS = {
+    "rnn": RECURRENT + "decoder_type: rnn\nreuse_copy_attn: true\n",
+    "exhird": RECURRENT + "decoder_type: exhird\nexclusive_loss_window: 2\n",
+    "catseqd": RECURRENT + "decoder_type: catseqd\n",
+    "catseqcorr": RECURRENT + "decoder_type: catseqcorr\n",
+    "transformer": """
+encoder_type: transformer
+decoder_type: transformer
+enc_layers: 1
+dec_layers: 1
+hidden_size: 24
+heads: 2
+transformer_ff: 48
+position_encoding: true
+param_init: 0.0
+param_init_glorot: true
+learning_rate: 0.005
+""",
+}
+
+
+@pytest.fixture(scope="session")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus, a vocabulary and a configuration for each model."""
+    folder = tmp_path_factory.mktemp("workshop")
+    rng = random.Random(5)
+    for split, size in (("train", 1500), ("valid", 30), ("test", 23)):
+        documents = [make_document(rng) for _ in range(size)]
+        write_lines(folder / f"{split}.src", [source for source, _ in documents])
+        write_lines(folder / f"{split}.tgt", [target for _, target in documents])
+    for name, model in MODELS.items():
+        (folder / f"{name}.yaml").write_text(BASE + model + f"save_model: {name}\n")
+    run_stock("onmt_build_vocab", "-config", "rnn.yaml", "-n_sample", "-1", cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained(workshop: Path) -> Callable[[str], Path]:
+    """The checkpoint of a model, trained when first asked for."""
+
+    def train(name: str) -> Path:
+        checkpoint = workshop / f"{name}_step_250.pt"
+        if not checkpoint.exists():
+            run_stock("onmt_train", "-config", f"{name}.yaml", "-train_steps", 250, "-valid_steps", 250, cwd=workshop)
+        return checkpoint
+
+    return train

@@ -1,0 +1,169 @@
+"""Copying that is right, in the models OpenNMT-py builds: what each of these asserts is false for stock 3.5.1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onmt.trainer
+import pyonmttok
+import pytest
+import torch
+from onmt.bin import train
+from onmt.inputters.text_utils import numericalize, tensorify
+from onmt.model_builder import build_base_model
+
+from onmt_exhird.bridge.batches import add_extended_ids
+from onmt_exhird.nn.losses import stream_losses
+
+WORDS = "<unk> <blank> <s> </s> <p_start> <a_start> ; a about graph tree code with named deep".split()
+DOCUMENTS = [
+    ("a about zuvoka graph with tree named zuvoka", "<p_start> graph ; <p_start> zuvoka ; <a_start> deep code ;"),
+    ("graph", "<a_start> tree ;"),
+    ("tree named poliku with a code about graph and more graph", "<p_start> poliku ; <a_start> lost ;"),
+    ("a tree", "<p_start> tree ; <a_start> graph ; <a_start> code ; <a_start> deep ;"),
+    ("deep code", "<p_start> deep code ;"),
+    ("named bidoka rataku about tree", "<p_start> rataku ; <p_start> bidoka ; <p_start> tree ;"),
+    ("with", "<a_start> a ;"),
+]
+RECURRENT = "-encoder_type brnn -rnn_type GRU -enc_layers 2 -dec_layers 1 -hidden_size 8 -global_attention general"
+OPTIONS = {
+    "rnn": f"{RECURRENT} -decoder_type rnn -reuse_copy_attn",
+    "rnn, copy attention of its own": f"{RECURRENT} -decoder_type rnn",
+    "exhird": f"{RECURRENT} -decoder_type exhird",
+    "catseqd": f"{RECURRENT} -decoder_type catseqd",
+    "catseqcorr": f"{RECURRENT} -decoder_type catseqcorr",
+    "exhird on a transformer": "-encoder_type transformer -decoder_type exhird -hidden_size 8 -heads 2 -layers 2"
+    " -transformer_ff 11 -position_encoding",
+    "transformer": "-encoder_type transformer -decoder_type transformer -hidden_size 8 -heads 2 -layers 2"
+    " -transformer_ff 11 -position_encoding",
+}
+
+
+def options(name: str, *more: str) -> Any:
+    width = "8" if "transformer" in name else "5"
+    needed = f"-data {{}} -src_vocab v -save_model m -copy_attn -word_vec_size {width} -dropout 0 -attention_dropout 0"
+    opt = train._get_parser().parse_args([*needed.split(), *OPTIONS[name].split(), *more])
+    train.ArgumentParser.update_model_opts(opt)
+    return opt
+
+
+@pytest.fixture(scope="module")
+def vocabs() -> dict[str, Any]:
+    vocab = pyonmttok.build_vocab_from_tokens(WORDS)
+    vocab.default_id = 0
+    return {"src": vocab, "tgt": vocab, "data_task": "seq2seq", "decoder_start_token": "<s>"}
+
+
+def make_batch(vocabs: dict[str, Any], documents: list[tuple[str, str]]) -> dict[str, Any]:
+    rows = []
+    for index, (source, target) in enumerate(documents):
+        example = {"src": {"src": source}, "tgt": {"tgt": target}, "cid": "c", "cid_line_number": index}
+        rows.append((numericalize(vocabs, add_extended_ids(vocabs, example)), index))
+    return tensorify(vocabs, rows, torch.device("cpu"))
+
+
+@pytest.fixture(params=list(OPTIONS))
+def model(request: pytest.FixtureRequest, vocabs: dict[str, Any]) -> Any:
+    torch.manual_seed(3)
+    built = build_base_model(options(request.param), vocabs)
+    for parameter in built.parameters():
+        torch.nn.init.uniform_(parameter, -0.7, 0.7)
+    built.name = request.param
+    return built.eval()
+
+
+def decode(model: Any, batch: dict[str, Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    output, attentions = model(batch["src"], batch["tgt"], batch["srclen"])
+    return output, attentions["copy"]
+
+
+def losses(model: Any, batch: dict[str, Any]) -> torch.Tensor:
+    output, attention = decode(model, batch)
+    return stream_losses(model.generator, output, attention, batch["src_map"], batch["tgt_ext"][:, 1:]).generation
+
+
+def test_rows_sum_to_one_in_training(model: Any, vocabs: dict[str, Any]) -> None:
+    batch = make_batch(vocabs, DOCUMENTS)
+    output, attention = decode(model, batch)
+    most = max(len(oov.words) for oov in batch["src_ex_vocab"])
+    total = torch.zeros(output.shape[:2])
+    for token in range(len(WORDS) + most):
+        if token != WORDS.index("<blank>"):
+            targets = torch.full_like(batch["tgt_ext"][:, 1:], token)
+            terms = stream_losses(model.generator, output, attention, batch["src_map"], targets)
+            total += terms.generation.neg().exp()
+    torch.testing.assert_close(total, torch.ones_like(total), atol=1e-5, rtol=0)
+
+
+def test_each_position_is_what_it_is_for_the_document_alone(model: Any, vocabs: dict[str, Any]) -> None:
+    together = losses(model, make_batch(vocabs, DOCUMENTS))
+    for row, document in enumerate(DOCUMENTS):
+        alone = losses(model, make_batch(vocabs, [document]))[0]
+        torch.testing.assert_close(together[row, : len(alone)], alone, atol=1e-5, rtol=0)
+        assert together[row, len(alone) :].eq(0).all()
+
+
+def test_padding_is_never_attended_to(model: Any, vocabs: dict[str, Any]) -> None:
+    batch = make_batch(vocabs, DOCUMENTS)
+    _, attention = decode(model, batch)
+    is_padding = torch.arange(batch["src"].size(1)) >= batch["srclen"].unsqueeze(1)
+    assert attention.masked_select(is_padding.unsqueeze(1)).eq(0).all()
+
+
+def test_a_batch_carries_extended_ids(vocabs: dict[str, Any]) -> None:
+    batch = make_batch(vocabs, [DOCUMENTS[0], DOCUMENTS[1]])
+    size, pad = len(WORDS), WORDS.index("<blank>")
+    assert batch["src_map"][0].tolist()[2] == size and batch["src_map"][0].tolist()[-1] == size
+    assert batch["src_map"][1].tolist() == [WORDS.index("graph")] + [pad] * 7
+    assert batch["tgt_ext"][0].tolist()[5] == size
+    assert [oov.words for oov in batch["src_ex_vocab"]] == [["zuvoka"], []]
+
+
+@pytest.mark.parametrize("name", ["rnn", "exhird"])
+def test_the_loss_is_that_of_the_documents_and_reported_beside_the_exclusive_one(
+    name: str, vocabs: dict[str, Any]
+) -> None:
+    torch.manual_seed(5)
+    opt = options(name, "-exclusive_loss_window", "2", "-exclusive_loss_weight", "0.5", "-gpu_ranks")
+    model = build_base_model(opt, vocabs)
+    batch = make_batch(vocabs, DOCUMENTS)
+    output, attentions = model(batch["src"], batch["tgt"], batch["srclen"])
+    compute = onmt.trainer.LossCompute.from_opts(opt, model, vocabs["tgt"])
+    loss, stats = compute(batch, output, attentions)
+    expected = losses(model, batch).sum().item()
+    assert stats.loss == pytest.approx(expected, rel=1e-5)
+    assert stats.exclusive > 0
+    assert loss.item() == pytest.approx(expected + 0.5 * stats.exclusive, rel=1e-5)
+    assert (stats.n_sents, stats.n_words) == (7, int((batch["tgt_ext"][:, 1:] != 1).sum()))
+
+    valid = onmt.trainer.LossCompute.from_opts(opt, model, vocabs["tgt"], train=False)
+    loss, stats = valid(batch, output, attentions)
+    assert loss.item() == pytest.approx(expected, rel=1e-5) and stats.exclusive is None
+
+
+def test_accuracy_counts_the_most_probable_tokens(vocabs: dict[str, Any]) -> None:
+    model = build_base_model(options("rnn"), vocabs).eval()
+    batch = make_batch(vocabs, DOCUMENTS[:3])
+    output, attentions = model(batch["src"], batch["tgt"], batch["srclen"])
+    compute = onmt.trainer.LossCompute.from_opts(options("rnn"), model, vocabs["tgt"], train=False)
+    _, stats = compute(batch, output, attentions)
+    correct = 0
+    for row, column in (batch["tgt_ext"][:, 1:] != 1).nonzero().tolist():
+        source = batch["src_map"][row : row + 1]
+        mixture = model.generator.mixture(output[row, column][None], attentions["copy"][row, column][None], source, 18)
+        correct += int(mixture.argmax() == batch["tgt_ext"][row, column + 1])
+    assert stats.n_correct == correct and stats.n_judged == stats.n_words
+
+
+def test_coverage_loss_ignores_padding_and_other_documents(vocabs: dict[str, Any]) -> None:
+    opt = options("rnn", "-coverage_attn", "-lambda_coverage", "1")
+    torch.manual_seed(4)
+    model = build_base_model(opt, vocabs)
+    compute = onmt.trainer.LossCompute.from_opts(opt, model, vocabs["tgt"])
+
+    def total(documents: list[tuple[str, str]]) -> float:
+        batch = make_batch(vocabs, documents)
+        output, attentions = model(batch["src"], batch["tgt"], batch["srclen"])
+        return compute(batch, output, attentions)[0].item()
+
+    assert total(DOCUMENTS) == pytest.approx(sum(total([document]) for document in DOCUMENTS), rel=1e-5)

@@ -1,0 +1,206 @@
+"""From a trained checkpoint to predictions, with the stock commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import MODELS, run_stock, translate, write_lines
+
+from onmt_exhird import stream
+from onmt_exhird.bridge.checkpoints import load_harmless
+
+Trained = Callable[[str], Path]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("search", [["-beam_size", 1], ["-beam_size", 4]], ids=["greedy", "beam"])
+def test_the_batch_never_changes_a_result(name: str, search: list, workshop: Path, trained: Trained) -> None:
+    model = trained(name)
+    one, seven, all_of_them = (
+        translate(workshop, model, "test.src", "-batch_size", size, *search) for size in (1, 7, 64)
+    )
+    assert one == seven == all_of_them
+    assert len({len(line.split()) for line in one}) > 1  # documents did finish at different steps
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_unknown_words_come_out_as_themselves(name: str, workshop: Path, trained: Trained) -> None:
+    vocabulary = {line.split("\t")[0] for line in (workshop / "vocab.txt").read_text().splitlines()[:45]}
+    lines = translate(workshop, trained(name), "test.src", "-beam_size", 1)
+    copied = 0
+    for line, source in zip(lines, (workshop / "test.src").read_text().splitlines(), strict=True):
+        names = re.findall(r"named (\w+)", source)
+        copied += sum(name in line.split() for name in names if name not in vocabulary)
+    assert copied >= 10
+    assert all(stream.parse(line) for line in lines)
+
+
+def test_there_is_a_line_out_for_each_line_in(workshop: Path, trained: Trained) -> None:
+    source = (workshop / "test.src").read_text().splitlines()
+    mixed = ["", source[0], "   ", "qqq www eee", source[1], ""]
+    write_lines(workshop / "mixed.src", mixed)
+    lines = translate(workshop, trained("rnn"), "mixed.src", "-beam_size", 1, "-batch_size", 2)
+    alone = translate(workshop, trained("rnn"), "test.src", "-beam_size", 1)[:2]
+    assert len(lines) == 6
+    assert [lines[0], lines[2], lines[5]] == ["", "", ""]
+    assert [lines[1], lines[4]] == alone
+    assert stream.parse(lines[3])
+
+
+def test_an_empty_source_file_gives_an_empty_output(workshop: Path, trained: Trained) -> None:
+    write_lines(workshop / "empty.src", [])
+    assert translate(workshop, trained("rnn"), "empty.src") == []
+
+
+def test_source_and_target_of_unequal_length_stop_before_any_work(workshop: Path, trained: Trained) -> None:
+    write_lines(workshop / "two.tgt", ["<p_start> a ;"] * 2)
+    done = run_stock(
+        "onmt_translate", "-model", "no-such-model", "-src", "test.src", "-tgt", "two.tgt", cwd=workshop, check=False
+    )
+    assert "error: test.src has 23 lines and two.tgt has 2" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_raw_text_is_normalised_by_the_transform(workshop: Path, trained: Trained) -> None:
+    source = (workshop / "test.src").read_text().splitlines()[:5]
+    write_lines(workshop / "raw.src", [line.upper().replace(" about ", " ABOUT [7] ") for line in source])
+    raw = translate(workshop, trained("rnn"), "raw.src", "-transforms", "keyphrase", "-beam_size", 1)
+    assert raw == translate(workshop, trained("rnn"), "test.src", "-beam_size", 1)[:5]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_gold_scores_do_not_depend_on_the_batch(
+    name: str, workshop: Path, trained: Trained, caplog: pytest.LogCaptureFixture
+) -> None:
+    totals = []
+    for size in (1, 7):
+        with caplog.at_level("INFO"):
+            translate(workshop, trained(name), "test.src", "-tgt", workshop / "test.tgt", "-batch_size", size)
+        totals.append(re.findall(r"GOLD SCORE: (-[\d.]+)", caplog.text)[-1])
+    assert totals[0] == totals[1]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-beam_size", 5, "-n_best", 5],
+        ["-random_sampling_topk", 5, "-beam_size", 1, "-seed", 3],
+        ["-random_sampling_topp", 0.9, "-beam_size", 3, "-n_best", 2, "-seed", 3],
+    ],
+    ids=["n-best", "top-k", "nucleus"],
+)
+@pytest.mark.parametrize("name", ["exhird", "rnn"])
+def test_every_search_writes_streams_without_repeated_first_words(
+    name: str, options: list, workshop: Path, trained: Trained
+) -> None:
+    lines = translate(workshop, trained(name), "test.src", *options, "-exclusive_search", "-exclusive_window", "all")
+    n_best = options[options.index("-n_best") + 1] if "-n_best" in options else 1
+    assert len(lines) == 23 * n_best
+    for line in lines:
+        first_words = [phrase.words[0] for phrase in stream.parse(line)]
+        assert len(first_words) == len(set(first_words)) >= 1
+
+
+def test_limits_hold(workshop: Path, trained: Trained) -> None:
+    limits = ["-min_phrases", 3, "-max_phrases", 4, "-max_phrase_words", 1]
+    for line in translate(workshop, trained("exhird"), "test.src", "-beam_size", 1, *limits):
+        phrases = stream.parse(line)
+        assert 3 <= len(phrases) <= 4 and all(len(phrase.words) == 1 for phrase in phrases)
+
+
+def test_window_zero_is_no_exclusion(workshop: Path, trained: Trained) -> None:
+    plain = translate(workshop, trained("exhird"), "test.src", "-beam_size", 1)
+    zero = translate(
+        workshop, trained("exhird"), "test.src", "-beam_size", 1, "-exclusive_search", "-exclusive_window", 0
+    )
+    assert plain == zero
+
+
+def test_safetensors_load_again(workshop: Path, trained: Trained) -> None:
+    trained("exhird")
+    run_stock(
+        "onmt_train", "-config", "exhird.yaml", "-save_format", "safetensors", "-save_model", "safe", "-train_steps", 3,
+        "-train_from", "exhird_step_250.pt", "-reset_optim", "all", cwd=workshop,
+    )  # fmt: skip
+    lines = translate(workshop, workshop / "safe_step_3.pt", "test.src", "-beam_size", 1)
+    assert len(lines) == 23 and all(stream.parse(line) for line in lines)
+
+
+def test_data_workers_have_the_plug_in(workshop: Path) -> None:
+    run_stock(
+        "onmt_train", "-config", "exhird.yaml", "-num_workers", 2, "-train_steps", 4, "-valid_steps", 4,
+        "-save_model", "workers", "-transforms", "keyphrase", cwd=workshop,
+    )  # fmt: skip
+    assert (workshop / "workers_step_4.pt").exists()
+
+
+def test_training_reports_the_exclusive_loss_and_f1(workshop: Path) -> None:
+    done = run_stock(
+        "onmt_train", "-config", "exhird.yaml", "-train_steps", 20, "-valid_steps", 10, "-report_every", 10,
+        "-valid_metrics", "KEYPHRASE_F1", "-save_model", "report", "-tensorboard", "-tensorboard_log_dir", "tb",
+        cwd=workshop,
+    )  # fmt: skip
+    log = done.stdout + done.stderr
+    assert re.search(r"Step 10/.*exclusive: \d", log)
+    assert re.search(r"validation KEYPHRASE_F1: \d", log)
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    folder = next((workshop / "tb").iterdir())
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    assert {"progress/exclusive", "valid/ppl", "valid/KEYPHRASE_F1"} <= set(events.Tags()["scalars"])
+
+
+def test_the_decayed_learning_rate_survives_a_resume(workshop: Path) -> None:
+    shaken = ["-learning_rate", 0.5, "-plateau_decay", 0.5, "-valid_steps", 4, "-report_every", 4, "-save_model", "lr"]
+    first = run_stock("onmt_train", "-config", "rnn.yaml", *shaken, "-train_steps", 40, cwd=workshop).stderr
+    assert "Validation perplexity rose: learning rate 0.5 -> 0.25" in first
+    saved = torch.load(workshop / "lr_step_40.pt", weights_only=True)["optim"]["plateau"]
+    assert saved[0] < 1
+    more = ["-train_steps", 44, "-train_from", "lr_step_40.pt"]
+    resumed = run_stock("onmt_train", "-config", "rnn.yaml", *shaken, *more, cwd=workshop).stderr
+    assert f"lr: {0.5 * saved[0]:.5f}" in resumed
+
+
+def test_loading_a_checkpoint_runs_no_code_from_it(tmp_path: Path) -> None:
+    class Harmful:
+        def __reduce__(self) -> tuple:
+            return os.system, (f"touch {tmp_path / 'harm'}",)
+
+    torch.save({"model": {}, "opt": Harmful()}, tmp_path / "bad.pt")
+    with pytest.raises(Exception, match=r"system|[Uu]nsupported|weights_only"):
+        load_harmless(tmp_path / "bad.pt")
+    write_lines(tmp_path / "a.src", ["a"])
+    done = run_stock("onmt_translate", "-model", "bad.pt", "-src", "a.src", "-output", "o", cwd=tmp_path, check=False)
+    assert done.returncode != 0
+    assert not (tmp_path / "harm").exists()
+
+
+def test_the_server_copies_and_excludes(workshop: Path, trained: Trained) -> None:
+    from onmt.translate import TranslationServer
+
+    model = trained("exhird")
+    config = {
+        "models_root": str(model.parent),
+        "models": [
+            {
+                "id": 1,
+                "model": model.name,
+                "timeout": -1,
+                "load": True,
+                "opt": {"beam_size": 1, "exclusive_search": True},
+            }
+        ],
+    }
+    (workshop / "server.json").write_text(json.dumps(config))
+    server = TranslationServer()
+    server.start(str(workshop / "server.json"))
+    source = (workshop / "test.src").read_text().splitlines()[:3]
+    answers, *_ = server.run([{"id": 1, "src": line} for line in source])
+    expected = translate(workshop, model, "test.src", "-beam_size", 1, "-exclusive_search")[:3]
+    assert answers == expected

@@ -1,0 +1,192 @@
+"""Copying: the mixture is a distribution, scoring agrees with it, and nothing is ever NaN."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nn_reference import slow_probability
+
+from onmt_exhird.nn.copying import CopyGenerator, _LogSoftmaxAt, extend_source, extend_target, restrict
+
+PAD, UNK_ID = 1, 0
+VOCAB = {"<unk>": UNK_ID, "<blank>": PAD, "<s>": 2, "</s>": 3, "graph": 4, "tree": 5, "cut": 6}
+
+
+def lookup(token: str) -> int:
+    return VOCAB.get(token, UNK_ID)
+
+
+def make(seed: int = 0, rows: int = 5, hidden: int = 3, vocab: int = 7, src_len: int = 4, oov: int = 2):
+    """A generator and random rows in float64; the last source position of every second row is padding."""
+    torch.manual_seed(seed)
+    generator = CopyGenerator(hidden, vocab, PAD).double()
+    for parameter in generator.parameters():
+        torch.nn.init.normal_(parameter)
+    states = torch.randn(rows, hidden, dtype=torch.float64, requires_grad=True)
+    scores = torch.randn(rows, src_len, dtype=torch.float64)
+    src_ext = torch.randint(2, vocab + oov, (rows, src_len))
+    if src_len > 1:
+        src_ext[::2, -1] = PAD
+        scores[::2, -1] = -torch.inf
+    attention = scores.softmax(1).requires_grad_()
+    return generator, states, attention, src_ext
+
+
+def test_source_words_outside_the_vocabulary_get_ids_in_order_of_appearance():
+    ids, oov = extend_source(["graph", "zeta", "tree", "eta", "zeta"], lookup, UNK_ID, 7)
+    assert ids == [4, 7, 5, 8, 7]
+    assert oov == ["zeta", "eta"]
+
+
+def test_a_literal_unk_in_the_source_is_the_vocabularys():
+    assert extend_source(["<unk>", "zeta"], lookup, UNK_ID, 7) == ([UNK_ID, 7], ["zeta"])
+
+
+def test_a_literal_unk_in_the_target_is_the_vocabularys():
+    assert extend_target(["<unk>"], lookup, UNK_ID, ["zeta"], 7) == [UNK_ID]
+
+
+def test_a_target_word_in_neither_vocabulary_nor_source_is_unk():
+    assert extend_target(["theta", "eta", "cut"], lookup, UNK_ID, ["zeta", "eta"], 7) == [UNK_ID, 8, 6]
+
+
+@given(st.lists(st.sampled_from([*VOCAB, "zeta", "eta", "theta"])))
+def test_the_extended_ids_spell_the_source(tokens: list[str]):
+    ids, oov = extend_source(tokens, lookup, UNK_ID, len(VOCAB))
+    spelling = [*VOCAB, *oov]
+    assert [spelling[i] for i in ids] == tokens
+    assert extend_target(tokens, lookup, UNK_ID, oov, len(VOCAB)) == ids
+
+
+def test_restrict_turns_copied_words_into_unk():
+    assert restrict(torch.tensor([[3, 7], [6, 9]]), 7, UNK_ID).tolist() == [[3, 0], [6, 0]]
+
+
+def test_parameters_have_no_dot_in_their_names_and_at_least_one_axis():
+    parameters = dict(CopyGenerator(3, 7, PAD).named_parameters())
+    assert {name: tuple(p.shape) for name, p in parameters.items()} == {
+        "weight": (7, 3),
+        "bias": (7,),
+        "gate_weight": (3,),
+        "gate_bias": (1,),
+    }
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 1000), rows=st.integers(1, 5), src_len=st.integers(1, 7), oov=st.integers(0, 3))
+def test_rows_of_the_mixture_sum_to_one(seed: int, rows: int, src_len: int, oov: int):
+    generator, states, attention, src_ext = make(seed, rows=rows, src_len=src_len, oov=oov)
+    mixture = generator.mixture(states, attention, src_ext, 7 + oov)
+    assert mixture.shape == (rows, 7 + oov)
+    torch.testing.assert_close(mixture.sum(1), torch.ones(rows, dtype=torch.float64))
+    assert (mixture[:, PAD] == 0).all()
+
+
+def test_a_mixture_smaller_than_the_vocabulary_is_refused():
+    generator, states, attention, src_ext = make()
+    with pytest.raises(ValueError, match="less than the vocabulary"):
+        generator.mixture(states, attention, src_ext, 6)
+
+
+def test_mixture_and_score_agree_with_the_equations_of_the_paper():
+    generator, states, attention, src_ext = make()
+    expected = torch.stack(
+        [
+            torch.stack([slow_probability(generator, h, a, ids.tolist(), token) for token in range(9)])
+            for h, a, ids in zip(states, attention, src_ext, strict=True)
+        ]
+    )
+    torch.testing.assert_close(generator.mixture(states, attention, src_ext, 9), expected)
+    candidates = torch.arange(9).expand(5, 9)
+    score = generator.score(states, attention, src_ext, candidates).exp()
+    torch.testing.assert_close(score, expected)
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 1000), k=st.integers(1, 4))
+def test_score_agrees_with_the_mixture_in_value_and_gradient(seed: int, k: int):
+    generator, states, attention, src_ext = make(seed)
+    # Candidates of which every second one is taken from the source, so that some are only copied.
+    candidates = torch.randint(2, 7, (5, k))
+    candidates[:, ::2] = src_ext[:, :1]
+    inputs = [states, attention, *generator.parameters()]
+    weights = torch.randn(5, k, dtype=torch.float64)
+
+    fast = generator.score(states, attention, src_ext, candidates)
+    slow = generator.mixture(states, attention, src_ext, 9).gather(1, candidates).log()
+    torch.testing.assert_close(fast, slow)
+    fast_gradients = torch.autograd.grad((fast * weights).sum(), inputs)
+    slow_gradients = torch.autograd.grad((slow * weights).sum(), inputs)
+    torch.testing.assert_close(fast_gradients, slow_gradients)
+
+
+def test_the_gradient_of_the_output_layer_agrees_with_finite_differences():
+    generator, states, _, _ = make()
+    columns = torch.tensor([[4, 5], [2, 2], [6, 3], [3, 0], [0, 2]])
+    assert torch.autograd.gradcheck(_LogSoftmaxAt.apply, (states, generator.weight, generator.bias, columns))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1e3, 1e4])
+def test_extreme_values_give_finite_scores_and_gradients(dtype: torch.dtype, scale: float):
+    generator, states, attention, src_ext = make()
+    generator.to(dtype)
+    with torch.no_grad():
+        for parameter in generator.parameters():
+            parameter.mul_(scale)
+    states = states.detach().to(dtype).requires_grad_()
+    attention = (attention.detach().log() * scale).softmax(1).to(dtype).requires_grad_()
+    candidates = torch.arange(9).expand(5, 9)  # padding and words of no source among them
+    scores = generator.score(states, attention, src_ext, candidates)
+    assert torch.isfinite(scores).all()
+    scores.sum().backward()
+    for tensor in [states, attention, *generator.parameters()]:
+        assert torch.isfinite(tensor.grad).all()
+
+
+def test_a_copied_word_without_mass_has_a_finite_score_and_no_gradient_to_the_attention():
+    generator, states, attention, _ = make(rows=1)
+    elsewhere = torch.full((1, 4), 4)
+    score = generator.score(states, attention, elsewhere, torch.tensor([[8]]))
+    assert score.item() < -600
+    (gradient,) = torch.autograd.grad(score.sum(), attention)
+    assert (gradient == 0).all()
+
+
+def test_a_vocabulary_word_without_mass_keeps_its_gradient_however_improbable():
+    generator, states, attention, _ = make(rows=1)
+    with torch.no_grad():
+        generator.bias[5] = -2000.0
+    score = generator.score(states, attention, torch.full((1, 4), 4), torch.tensor([[5]]))
+    assert score.item() < -1900
+    (gradient,) = torch.autograd.grad(score.sum(), generator.bias)
+    assert gradient[5].item() == pytest.approx(1.0)
+
+
+def test_the_row_of_the_padding_token_gets_no_gradient():
+    generator, states, attention, src_ext = make()
+    generator.score(states, attention, src_ext, torch.full((5, 1), 4)).sum().backward()
+    assert (generator.weight.grad[PAD] == 0).all()
+    assert generator.bias.grad[PAD] == 0
+
+
+def test_other_candidates_and_other_rows_do_not_matter():
+    generator, states, attention, src_ext = make()
+    candidates = torch.randint(2, 9, (5, 3))
+    together = generator.score(states, attention, src_ext, candidates)
+    alone = generator.score(states[2:3], attention[2:3], src_ext[2:3], candidates[2:3, 1:2])
+    torch.testing.assert_close(together[2:3, 1:2], alone)
+
+
+def test_scores_under_autocast_are_computed_in_full_precision():
+    generator, states, attention, src_ext = make()
+    generator.float()
+    candidates = torch.randint(2, 7, (5, 2))
+    plain = generator.score(states.float(), attention.float(), src_ext, candidates)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = generator.score(states.bfloat16(), attention.float(), src_ext, candidates)
+    mixed.sum().backward()
+    torch.testing.assert_close(mixed, plain, atol=0.05, rtol=0.05)
+    assert generator.weight.grad.dtype == torch.float32

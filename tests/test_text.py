@@ -1,0 +1,133 @@
+"""The tokeniser and the stemmer."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onmt_exhird.stream import DIGIT, SEPARATOR, STRUCTURE, UNK
+from onmt_exhird.text import find_run, fold, stem, stem_words, tokenize, tokenize_phrase
+
+# Text of any kind, rich in the signs that the rules are about.
+ANY_TEXT = st.lists(
+    st.one_of(st.text(max_size=5), st.sampled_from([*"abcS019 .,'()[]{}<>_-/;", DIGIT, UNK, SEPARATOR, *STRUCTURE]))
+).map("".join)
+few = settings(deadline=None, max_examples=150)
+
+
+@pytest.mark.parametrize(
+    ("raw", "tokens"),
+    [
+        ("Neural Networks", "neural networks"),
+        ("state-of-the-art and/or 50% off", f"state of the art and or {DIGIT} off"),
+        ("seen before [1, 2] {see [3] there} by us", "seen before by us"),
+        ("an unclosed [bracket", "an unclosed bracket"),
+        ("f(x) < 3", f"f ( x ) < {DIGIT}"),
+        ("1,000.5 or .05 or 3d or 2nd_try", f"{DIGIT} or {DIGIT} or {DIGIT} or {DIGIT}"),
+        ("between 3 4 and 5-6", f"between {DIGIT} and {DIGIT}"),
+        ("h2o and snake_case", "h2o and snake_case"),
+        ("Bayes' rule, Zorn's lemma.", "bayes ' rule , zorn 's lemma ."),
+        ('a; b: c! d? "e" f*g', "a b c d e f g"),
+        (f"kept {UNK} {DIGIT} {SEPARATOR}", f"kept {UNK} {DIGIT} {SEPARATOR}"),
+        ("", ""),
+        (" \n\t", ""),
+    ],
+)
+def test_a_document_is_cut_as_the_reference_says(raw: str, tokens: str) -> None:
+    assert tokenize(raw) == tokens.split()
+
+
+@pytest.mark.parametrize(
+    ("raw", "tokens"),
+    [
+        ("Support Vector Machine (SVM)", "support vector machine"),
+        ("What is a graph?", "what is a graph"),
+        ("trees (of (nested) kinds) [2]", "trees"),
+        ("client/server", "client server"),
+        ("(only this)", ""),
+    ],
+)
+def test_a_keyphrase_loses_what_is_in_parentheses(raw: str, tokens: str) -> None:
+    assert tokenize_phrase(raw) == tokens.split()
+
+
+@pytest.mark.parametrize(
+    ("raw", "plain"),
+    [
+        ("Gödel", "godel"),
+        ("Poincare\u0301", "poincare"),
+        ("ﬁnite", "finite"),
+        ("Erdős-Rényi", "erdos-renyi"),
+        ("Jørgensen, Łukasiewicz, Gauß", "jorgensen, lukasiewicz, gauss"),
+        ("Zorn\u2019s", "zorn's"),
+        ("net\u00adwork", "network"),
+    ],
+)
+def test_folding_keeps_a_word_whole(raw: str, plain: str) -> None:
+    assert fold(raw) == plain
+
+
+@few
+@given(ANY_TEXT)
+def test_tokenising_what_is_tokenised_changes_nothing(text: str) -> None:
+    tokens = tokenize(text)
+    assert tokenize(" ".join(tokens)) == tokens
+
+
+@few
+@given(ANY_TEXT)
+def test_a_tokenised_keyphrase_stays_as_it_is(text: str) -> None:
+    tokens = tokenize_phrase(text)
+    assert tokenize_phrase(" ".join(tokens)) == tokens
+
+
+@few
+@given(ANY_TEXT)
+def test_tokens_are_plain_and_never_part_of_the_grammar(text: str) -> None:
+    for token in tokenize(text):
+        assert token in (UNK, DIGIT, SEPARATOR) or re.fullmatch(r"[a-z_][a-z0-9_]*|'s|[<>,().']", token)
+        assert token not in STRUCTURE
+
+
+@few
+@given(ANY_TEXT)
+def test_digits_never_stand_side_by_side(text: str) -> None:
+    tokens = tokenize(text)
+    assert (DIGIT, DIGIT) not in list(pairwise(tokens))
+
+
+@few
+@given(ANY_TEXT)
+def test_no_stem_is_empty_or_has_a_blank(text: str) -> None:
+    assert all(stem(token).split() == [stem(token)] for token in tokenize(text))
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("networks", "network"), ("studies", "studi"), ("ties", "tie"), ("Sky", "sky"), (DIGIT, DIGIT)],
+)
+def test_the_stemmer_is_porters_with_the_usual_extensions(word: str, expected: str) -> None:
+    assert stem(word) == expected
+
+
+def test_stem_words_keeps_order_and_number() -> None:
+    assert stem_words(["graphs", "a", "trees"]) == ("graph", "a", "tree")
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.sampled_from("abc"), max_size=9),
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_find_run_equals_looking_everywhere(words: list[str], run: list[str], as_tuple: bool) -> None:
+    places = [i for i in range(len(words)) if words[i : i + len(run)] == run]
+    assert find_run(tuple(words) if as_tuple else words, run) == (places[0] if places else -1)
+
+
+def test_nothing_is_found_nowhere() -> None:
+    assert find_run(["a"], []) == -1
