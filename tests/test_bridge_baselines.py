@@ -34,14 +34,13 @@ def make_vocabs(words: list[str]) -> dict[str, Any]:
 VOCABS = make_vocabs(WORDS)
 
 
-def build(name: str, *more: str) -> tuple[Any, Any]:
-    """A model in training mode, and its options."""
-    opt = options(name, *more)
+def build(opt: Any) -> Any:
+    """A model in training mode. Upstream leaves embeddings as the memory happens to be."""
     torch.manual_seed(3)
     model = build_base_model(opt, VOCABS)
     for parameter in model.parameters():
         torch.nn.init.uniform_(parameter, -0.7, 0.7)
-    return model.train(), opt
+    return model.train()
 
 
 def run(model: Any, batch: dict[str, Any]) -> tuple[torch.Tensor, dict[str, torch.Tensor], Any]:
@@ -59,7 +58,7 @@ def fill_queue(model: Any, batch: dict[str, Any]) -> None:
 
 
 def test_the_orthogonal_loss_is_of_the_states_that_predict_the_end_of_a_phrase() -> None:
-    model, _ = build("catseqd")
+    model = build(options("catseqd"))
     batch = make_batch(VOCABS, DOCUMENTS)
     _, _, decoded = run(model, batch)
     expected = 0.0
@@ -71,7 +70,7 @@ def test_the_orthogonal_loss_is_of_the_states_that_predict_the_end_of_a_phrase()
 
 
 def test_the_target_encoder_is_judged_where_it_has_read_whole_phrases() -> None:
-    model, _ = build("catseqd")
+    model = build(options("catseqd"))
     batch = make_batch(VOCABS, DOCUMENTS)
     fill_queue(model, batch)
     _, _, decoded = run(model, batch)
@@ -84,7 +83,7 @@ def test_the_target_encoder_is_judged_where_it_has_read_whole_phrases() -> None:
 
 
 def test_a_document_is_not_drawn_against_itself() -> None:
-    model, _ = build("catseqd")
+    model = build(options("catseqd"))
     fill_queue(model, make_batch(VOCABS, DOCUMENTS[:3]))
     run(model, make_batch(VOCABS, DOCUMENTS[3:]))
     apart = (model.decoder.others - model.decoder.document.unsqueeze(1)).abs().amax(2)  # (4, drawn)
@@ -93,7 +92,7 @@ def test_a_document_is_not_drawn_against_itself() -> None:
 
 
 def test_there_is_no_loss_of_the_target_encoder_while_few_documents_were_seen() -> None:
-    model, _ = build("catseqd")
+    model = build(options("catseqd"))
     run(model, make_batch(VOCABS, DOCUMENTS))
     assert list(model.decoder.auxiliary) == ["orthogonal"]
 
@@ -102,7 +101,8 @@ def test_there_is_no_loss_of_the_target_encoder_while_few_documents_were_seen() 
     ("more", "weights"), [([], (0.03, 0.03)), (["-orthogonal_weight", "0.5", "-target_encoder_weight", "2"], (0.5, 2))]
 )
 def test_training_minimises_all_losses_and_reports_that_of_generation(more: list[str], weights: tuple) -> None:
-    model, opt = build("catseqd", *more)
+    opt = options("catseqd", *more)
+    model = build(opt)
     batch = make_batch(VOCABS, DOCUMENTS)
     fill_queue(model, batch)
     output, attentions, _ = run(model, batch)
@@ -118,7 +118,8 @@ def test_training_minimises_all_losses_and_reports_that_of_generation(more: list
 
 
 def test_validation_knows_the_generation_loss_alone() -> None:
-    model, opt = build("catseqd")
+    opt = options("catseqd")
+    model = build(opt)
     batch = make_batch(VOCABS, DOCUMENTS)
     fill_queue(model, batch)
     held = model.decoder.queue.vectors
@@ -132,19 +133,19 @@ def test_validation_knows_the_generation_loss_alone() -> None:
 def test_a_model_without_copying_has_the_losses_too() -> None:
     opt = options("catseqd")
     opt.copy_attn = False
-    plain = build_base_model(opt, VOCABS).train()
+    model = build(opt)
     batch = make_batch(VOCABS, DOCUMENTS)
-    output, attentions, _ = run(plain, batch)
-    compute = onmt.trainer.LossCompute.from_opts(opt, plain, VOCABS["tgt"])
+    output, attentions, _ = run(model, batch)
+    compute = onmt.trainer.LossCompute.from_opts(opt, model, VOCABS["tgt"])
     loss, stats = compute(batch, output, attentions)
-    assert loss.item() == pytest.approx(stats.loss + 0.03 * plain.decoder.auxiliary["orthogonal"].item(), rel=1e-5)
+    assert loss.item() == pytest.approx(stats.loss + 0.03 * model.decoder.auxiliary["orthogonal"].item(), rel=1e-5)
 
 
 def test_random_draws_follow_the_seed() -> None:
     batch = make_batch(VOCABS, DOCUMENTS)
     values = []
     for _ in range(2):
-        model, _ = build("catseqd")
+        model = build(options("catseqd"))
         fill_queue(model, batch)
         run(model, batch)
         values.append(model.decoder.auxiliary["target_encoder"].item())
@@ -153,7 +154,7 @@ def test_random_draws_follow_the_seed() -> None:
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_checkpoints_hold_parameters_and_nothing_else(name: str) -> None:
-    model, _ = build(name)
+    model = build(options(name))
     run(model, make_batch(VOCABS, DOCUMENTS))
     assert set(model.state_dict()) == {parameter for parameter, _ in model.named_parameters()}
 
@@ -161,7 +162,8 @@ def test_checkpoints_hold_parameters_and_nothing_else(name: str) -> None:
 @pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("format", ["pt", "safetensors"])
 def test_parameters_pass_through_the_loaders_of_upstream(name: str, format: str, tmp_path: Path) -> None:
-    model, opt = build(name)
+    opt = options(name)
+    model = build(opt)
     batch = make_batch(VOCABS, DOCUMENTS)
     other = build_base_model(opt, VOCABS)
     if format == "pt":
@@ -176,7 +178,7 @@ def test_parameters_pass_through_the_loaders_of_upstream(name: str, format: str,
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_a_truncated_target_goes_on_from_the_detached_state(name: str) -> None:
-    model, _ = build(name)
+    model = build(options(name))
     batch = make_batch(VOCABS, DOCUMENTS)
     whole, _ = model(batch["src"], batch["tgt"], batch["srclen"])
     first, _ = model(batch["src"], batch["tgt"][:, :5], batch["srclen"])
@@ -188,7 +190,7 @@ def test_a_truncated_target_goes_on_from_the_detached_state(name: str) -> None:
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_dropout_can_be_changed_in_training(name: str) -> None:
-    model, _ = build(name)
+    model = build(options(name))
     model.update_dropout(0.4, None)
     output, _, decoded = run(model, make_batch(VOCABS, DOCUMENTS))
     assert output.eq(0).any() and not decoded.attentional.eq(0).any()

@@ -19,6 +19,30 @@ SWITCH = "ONMT_EXHIRD"  # environment variable; "off" leaves OpenNMT-py as it is
 HOOK = "onmt.decoders.exhird_plugin"
 
 
+# What of upstream is replaced: module -> our functions. The first line of each says what was wrong there.
+SEAMS = {
+    "onmt.opts": ["options.add_options"],
+    "onmt.utils.parse": [
+        "options.refuse_unknown_options",
+        "options.name_the_known_models",
+        "data_checks.check_training_files",
+        "data_checks.check_inference_lengths",
+    ],
+    "onmt.inputters.text_utils": ["batches.extended_ids_instead_of_source_maps"],
+    "onmt.inputters.dynamic_iterator": ["batches.a_line_out_for_each_line_in"],
+    "onmt.model_builder": ["checkpoints.build_our_generator"],
+    "onmt.models.model_saver": ["checkpoints.load_without_running_code", "checkpoints.save_safetensors_to_be_found"],
+    "onmt.bin.average_models": ["checkpoints.load_without_running_code"],
+    "onmt.bin.release_model": ["checkpoints.load_without_running_code"],
+    "onmt.utils.optimizers": ["training.learning_rate_with_plateau"],
+    "onmt.trainer": ["loss.report_both_losses", "loss.loss_over_extended_ids", "training.decay_after_validation"],
+    "onmt.scorers": ["scorer.register_scorer"],
+    "onmt.inference_engine": ["data_checks.check_inference_files"],
+    "onmt.translate.translator": ["translator.search_over_extended_ids"],
+    "onmt.translate.translation": ["translator.copied_words_as_themselves"],
+}
+
+
 def switched_off() -> bool:
     return os.environ.get(SWITCH, "").lower() in {"0", "off", "no", "false"}
 
@@ -53,17 +77,5 @@ def install() -> None:
     check_version(metadata.version(UPSTREAM))
     from onmt_exhird.bridge import seams
 
-    seams.start()
-    from onmt_exhird.bridge import (  # noqa: F401  (each registers what it holds)
-        baselines,
-        batches,
-        checkpoints,
-        data_checks,
-        decoders,
-        loss,
-        options,
-        scorer,
-        training,
-        transform,
-        translator,
-    )
+    seams.start(SEAMS)
+    from onmt_exhird.bridge import baselines, decoders, transform  # noqa: F401  (they register themselves)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.nn.copying import extend_source, extend_target
 from onmt_exhird.stream import EOS, PAD, UNK
 
@@ -66,7 +66,6 @@ def keep_blank(example: Example) -> Example:
     return example
 
 
-@after_import("onmt.inputters.text_utils")
 def extended_ids_instead_of_source_maps(text_utils: Upstream) -> None:
     """Upstream fills a dense one-hot map element by element, and looks every word up in Python per batch.
 
@@ -97,7 +96,6 @@ def extended_ids_instead_of_source_maps(text_utils: Upstream) -> None:
     text_utils.textbatch_to_tensor = textbatch_to_tensor
 
 
-@after_import("onmt.inputters.dynamic_iterator")
 def a_line_out_for_each_line_in(dynamic_iterator: Upstream) -> None:
     """Upstream's iterator took its own references to the names above, and drops blank source lines.
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.nn.copying import CopyGenerator
 
 
@@ -25,7 +25,6 @@ class TiedCopyGenerator(CopyGenerator):
         return self
 
 
-@after_import("onmt.model_builder")
 def build_our_generator(model_builder: Upstream) -> None:
     """Upstream's copy generator cannot be loaded again from a ``.pt`` file, and needs a one-hot source map.
 
@@ -86,10 +85,6 @@ def load_without_running_code(module: Upstream) -> None:
     module.torch = _TorchThatLoadsHarmlessly()
 
 
-for _name in ("onmt.models.model_saver", "onmt.bin.average_models", "onmt.bin.release_model"):
-    after_import(_name)(load_without_running_code)
-
-
 class _Unshared:
     """A model whose state holds no two tensors in one storage."""
 
@@ -100,7 +95,6 @@ class _Unshared:
         return {name: tensor.clone() for name, tensor in self._model.state_dict().items()}
 
 
-@after_import("onmt.models.model_saver")
 def save_safetensors_to_be_found(model_saver: Upstream) -> None:
     """Safetensors refuses tensors that share storage, as embeddings under -share_embeddings do.
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from onmt_exhird import stream
 from onmt_exhird.bridge.options import nearest
-from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 
-HIERARCHICAL = ("exhird",)  # decoders that read the stream's structure
+KEYPHRASE_DECODERS = ("exhird", "catseqd", "catseqcorr")  # their targets are streams
 
 # What a corpus of the `data` section may hold: the keys OpenNMT-py and its transforms read.
 CORPUS_KEYS = frozenset(
@@ -64,7 +64,6 @@ def check_corpus(name: str, corpus: dict[str, Any], needs_streams: bool) -> None
             check_streams(tgt)
 
 
-@after_import("onmt.utils.parse")
 def check_training_files(parse: Upstream) -> None:
     """Upstream ignores unknown keys, and trains on the shorter of two files of unequal length."""
     parser_class = parse.ArgumentParser
@@ -72,14 +71,14 @@ def check_training_files(parse: Upstream) -> None:
 
     def checked(opt: Namespace) -> None:
         validate_data(opt)
-        needs_streams = getattr(opt, "decoder_type", "") in HIERARCHICAL or getattr(opt, "exclusive_loss_window", 0) > 0
+        writes_streams = getattr(opt, "decoder_type", "") in KEYPHRASE_DECODERS
+        needs_streams = writes_streams or getattr(opt, "exclusive_loss_window", 0) > 0
         for name, corpus in opt.data.items():
             check_corpus(name, corpus, needs_streams)
 
     parser_class._validate_data = staticmethod(checked)
 
 
-@after_import("onmt.inference_engine")
 def check_inference_files(inference_engine: Upstream) -> None:
     """Upstream builds inference batches without anything to copy from, and fails on an empty source file."""
     engine = inference_engine.InferenceEngine
@@ -95,7 +94,6 @@ def check_inference_files(inference_engine: Upstream) -> None:
     engine.infer_file = infer_checked_file
 
 
-@after_import("onmt.utils.parse")
 def check_inference_lengths(parse: Upstream) -> None:
     """Upstream stops at the end of the shorter file."""
     parser_class = parse.ArgumentParser

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch
-from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import CopyGenerator
 from onmt_exhird.nn.losses import Rivals, find_rivals, stream_losses
@@ -41,9 +41,11 @@ def auxiliary_loss(decoder: Any, opt: Namespace) -> Tensor | float:
     return sum(getattr(opt, f"{name}_weight") * value for name, value in losses.items())
 
 
-@after_import("onmt.utils.statistics")
-def report_both_losses(statistics: Upstream) -> None:
+def report_both_losses(trainer: Upstream) -> None:
     """Upstream's log knows one loss. Perplexity stays that of the generation loss alone."""
+
+    import onmt.utils
+    from onmt.utils import statistics
 
     class Statistics(statistics.Statistics):
         computed_metrics: dict[str, float]
@@ -76,13 +78,10 @@ def report_both_losses(statistics: Upstream) -> None:
             self._name_exclusive_loss()
             super().log_tensorboard(*args)
 
-    import onmt.utils
-
     statistics.Statistics = Statistics
     onmt.utils.Statistics = Statistics
 
 
-@after_import("onmt.trainer")
 def loss_over_extended_ids(trainer: Upstream) -> None:
     """Upstream's copy loss multiplies the gate of one position with the attention or the source of another."""
     import onmt.utils

@@ -8,9 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.search import parse_window
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -26,6 +25,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _window(value: str) -> int | None:
+    from onmt_exhird.search import parse_window
+
     try:
         return parse_window(value)
     except ExhirdError as error:
@@ -141,7 +142,6 @@ def _unknown_names(unknown: Sequence[str]) -> list[str]:
     return [item.lstrip("-").split("=")[0] for item in options] or list(unknown)
 
 
-@after_import("onmt.opts")
 def add_options(opts: Upstream) -> None:
     """Upstream adds options of transforms to every command alike; ours belong to one command each."""
     train_opts, translate_opts, data_prepare_opts = opts.train_opts, opts.translate_opts, opts.data_prepare_opts
@@ -167,7 +167,6 @@ def add_options(opts: Upstream) -> None:
     )
 
 
-@after_import("onmt.utils.parse")
 def refuse_unknown_options(parse: Upstream) -> None:
     """Upstream's onmt_train and onmt_build_vocab ignore what they do not know, a misspelt YAML key too.
 
@@ -198,7 +197,6 @@ def refuse_unknown_options(parse: Upstream) -> None:
     parser_class._get_option_tuples = no_abbreviations
 
 
-@after_import("onmt.utils.parse")
 def name_the_known_models(parse: Upstream) -> None:
     """An unknown decoder or encoder is a bare ``KeyError`` upstream."""
     parser_class = parse.ArgumentParser

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.bridge.seams import Upstream
 
 
-@after_import("onmt.scorers")
 def register_scorer(scorers: Upstream) -> None:
     """Upstream hands a scorer predictions and references only; what is present is decided by the sources."""
     from onmt.scorers.scorer import Scorer

@@ -2,31 +2,39 @@
 
 The plug-in is loaded in the middle of ``import onmt``. Importing everything it changes at that moment
 would run into circular imports and cost every command the imports of all the others, so each change
-waits for its module.
+waits for its module, and the code that makes it is imported no sooner.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
 Upstream = Any  # a module of OpenNMT-py, which has no types
-Patch = Callable[[Upstream], None]
+Seams = Mapping[str, Sequence[str]]  # upstream module -> functions that change it, as "module.function" of the bridge
 
-_waiting: dict[str, list[Patch]] = {}
+
+def _change(module: ModuleType, functions: Sequence[str]) -> None:
+    for path in functions:
+        ours, function = path.split(".")
+        getattr(import_module(f"onmt_exhird.bridge.{ours}"), function)(module)
 
 
 class _SeamFinder(MetaPathFinder):
-    """Finds what the ordinary finder finds, and lets the waiting patches run after it is executed."""
+    """Finds what the ordinary finder finds, and lets the changes follow its execution."""
+
+    def __init__(self, seams: Seams) -> None:
+        self.seams = seams
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in _waiting:
+        if fullname not in self.seams:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.loader is None:
@@ -35,30 +43,19 @@ class _SeamFinder(MetaPathFinder):
 
         def exec_module(module: ModuleType) -> None:
             execute(module)
-            for patch in _waiting.pop(fullname, ()):
-                patch(module)
+            _change(module, self.seams[fullname])
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 
-def after_import(name: str) -> Callable[[Patch], Patch]:
-    """Decorate a function that changes the upstream module ``name``; it runs once that is imported."""
-
-    def register(patch: Patch) -> Patch:
+def start(seams: Seams) -> None:
+    """Change what is imported already, and watch for the rest."""
+    sys.meta_path.insert(0, _SeamFinder(seams))
+    for name, functions in seams.items():
         module = sys.modules.get(name)
         if module is None:
-            _waiting.setdefault(name, []).append(patch)
-        elif getattr(module.__spec__, "_initializing", False):
+            continue
+        if getattr(module.__spec__, "_initializing", False):
             raise RuntimeError(f"{name} is half imported: it can be changed neither now nor later")
-        else:
-            patch(module)
-        return patch
-
-    return register
-
-
-def start() -> None:
-    """Watch imports from now on."""
-    if not any(isinstance(finder, _SeamFinder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _SeamFinder())
+        _change(module, functions)

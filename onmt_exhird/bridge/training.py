@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.bridge.seams import Upstream
 
 
 class Plateau:
@@ -32,7 +32,6 @@ class Plateau:
         return min(learning_rate, max(learning_rate * self.factor, self.least))
 
 
-@after_import("onmt.utils.optimizers")
 def learning_rate_with_plateau(optimizers: Upstream) -> None:
     """Upstream has decay by step count only. The state is part of the checkpoint, so a resumed run goes on."""
     optimizer_class = optimizers.Optimizer
@@ -64,7 +63,6 @@ def learning_rate_with_plateau(optimizers: Upstream) -> None:
     optimizer_class.load_state_dict = load_state
 
 
-@after_import("onmt.trainer")
 def decay_after_validation(trainer: Upstream) -> None:
     """Upstream's training loop validates and forgets the result."""
     trainer_class = trainer.Trainer

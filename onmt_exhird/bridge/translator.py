@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch, OutOfVocabulary
-from onmt_exhird.bridge.seams import Upstream, after_import
+from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import restrict
 from onmt_exhird.nn.losses import stream_losses
@@ -43,33 +43,31 @@ def build_constraint(vocab: Any, opt: Namespace, device: torch.device) -> Stream
     return StreamConstraint(tokens, settings, device)
 
 
-def constrain(strategy: Any, constraint: StreamConstraint, oov_classes: Tensor | None, copies: int) -> None:
+def constrain(strategy: Any, constraint: StreamConstraint, oov_classes: Tensor | None) -> None:
     """Make a decode strategy, beam search or sampling, choose among what the constraint permits.
 
-    oov_classes (batch, words); ``copies`` rows of the strategy belong to each document at first.
+    It acts where upstream lowers single tokens, ``<unk>`` last, before a hypothesis' own score is added.
+    oov_classes (batch, words).
     """
-    advance = strategy.advance
+    ensure_unk_removed = strategy.ensure_unk_removed
 
-    def advance_within(log_probs: Tensor, attn: Tensor) -> None:
-        rows = None
-        if oov_classes is not None:
-            rows = oov_classes[documents_of(strategy, copies)]
-        constraint.apply(log_probs, strategy.alive_seq, rows)
+    def ensure_stream(log_probs: Tensor) -> None:
+        ensure_unk_removed(log_probs)
+        of_rows = None if oov_classes is None else oov_classes[documents_of(strategy)]
+        constraint.apply(log_probs, strategy.alive_seq, of_rows)
         if hasattr(strategy, "topk_log_probs"):
             strategy.topk_log_probs.clamp_(min=UNLIKELY)
-        advance(log_probs, attn)
 
-    strategy.advance = advance_within
+    strategy.ensure_unk_removed = ensure_stream
 
 
-def documents_of(strategy: Any, copies: int) -> Tensor:
+def documents_of(strategy: Any) -> Tensor:
     """The document (of the batch) that each row of a strategy belongs to, when others have finished."""
     if hasattr(strategy, "original_batch_idx"):  # sampling
         return strategy.original_batch_idx
-    return strategy.batch_offset.to(strategy.alive_seq.device).repeat_interleave(copies)  # beam search
+    return strategy.batch_offset.to(strategy.alive_seq.device).repeat_interleave(strategy.beam_size)  # beam search
 
 
-@after_import("onmt.translate.translator")
 def search_over_extended_ids(module: Upstream) -> None:
     """Upstream collapses copied words with the wrong document's words once others have finished."""
 
@@ -100,8 +98,7 @@ def search_over_extended_ids(module: Upstream) -> None:
             self.alive = decode_strategy
             if self.constraint is not None:
                 words = [oov.words for oov in batch["src_ex_vocab"]]
-                classes = self.constraint.oov_classes(words)
-                constrain(decode_strategy, self.constraint, classes, decode_strategy.parallel_paths)
+                constrain(decode_strategy, self.constraint, self.constraint.oov_classes(words))
             return super()._translate_batch_with_strategy(batch, decode_strategy)
 
         def _decode_and_generate(
@@ -152,7 +149,6 @@ def search_over_extended_ids(module: Upstream) -> None:
     module.Translator = Translator
 
 
-@after_import("onmt.translate.translation")
 def copied_words_as_themselves(module: Upstream) -> None:
     """Upstream looks copied words up by the size of the wrong vocabulary, and keeps what follows ``</s>``."""
     builder = module.TranslationBuilder
