@@ -94,6 +94,22 @@ def test_an_unknown_decoder_names_the_known_ones() -> None:
         ArgumentParser.validate_model_opts(opt)
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("-enc_hid_size 6 -dec_hid_size 8", "-enc_hid_size is 6 and -dec_hid_size is 8, but the decoder starts"),
+        ("-src_word_vec_size 6 -tgt_word_vec_size 8 -share_embeddings", "-src_word_vec_size is 6"),
+        ("-encoder_type transformer -word_vec_size 6 -hidden_size 8", "a Transformer encoder adds to its embeddings"),
+        ("-encoder_type brnn -hidden_size 7", "-enc_hid_size is 7, but -encoder_type brnn halves it"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_named_by_their_options(options: str, reason: str) -> None:
+    opt = train._get_parser().parse_args([*NEEDED["train"], "-decoder_type", "exhird", *options.split()])
+    ArgumentParser.update_model_opts(opt)
+    with pytest.raises(ExhirdError, match=reason):
+        ArgumentParser.validate_model_opts(opt)
+
+
 def test_files_of_unequal_length_are_named_with_both_counts(tmp_path: Path) -> None:
     src, tgt = write_lines(tmp_path / "a.src", ["x"] * 3), write_lines(tmp_path / "a.tgt", ["y"] * 5)
     with pytest.raises(ExhirdError, match=r"a\.src has 3 lines and .*a\.tgt has 5"):

@@ -106,6 +106,7 @@ class Decoder:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise ExhirdError(f"{model} cannot be loaded as a checkpoint of onmt_train ({reason})") from None
         logger.setLevel("WARNING")
+        self.translator = self._engine.translator
 
     def _parse(self, options: Sequence[str]) -> argparse.Namespace:
         from onmt.opts import translate_opts
@@ -124,7 +125,7 @@ class Decoder:
         """The best prediction for each source, a stream."""
         from onmt_exhird.bridge.translator import build_constraint
 
-        engine, translator = self._engine, self._engine.translator
+        engine, translator = self._engine, self.translator
         engine.opt = opt = self._parse(setting.options())
         translator.beam_size = opt.beam_size
         translator.constraint = build_constraint(engine.vocabs["tgt"], opt, translator._dev)

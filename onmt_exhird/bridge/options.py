@@ -197,8 +197,29 @@ def refuse_unknown_options(parse: Upstream) -> None:
     parser_class._get_option_tuples = no_abbreviations
 
 
+def check_sizes(opt: argparse.Namespace) -> None:
+    """Sizes that cannot be built together, by the names of their options."""
+
+    def must_equal(first: str, second: str, reason: str) -> None:
+        sizes = getattr(opt, first), getattr(opt, second)
+        if sizes[0] != sizes[1]:
+            raise ExhirdError(f"-{first} is {sizes[0]} and -{second} is {sizes[1]}, but {reason}: make them equal")
+
+    must_equal("enc_hid_size", "dec_hid_size", "the decoder starts from the encoder's states")
+    if opt.share_embeddings:
+        must_equal("src_word_vec_size", "tgt_word_vec_size", "-share_embeddings makes them one")
+    for side, sizes in (
+        ("encoder", ("src_word_vec_size", "enc_hid_size")),
+        ("decoder", ("tgt_word_vec_size", "dec_hid_size")),
+    ):
+        if getattr(opt, f"{side}_type") == "transformer":
+            must_equal(*sizes, f"a Transformer {side} adds to its embeddings")
+    if opt.encoder_type == "brnn" and opt.enc_hid_size % 2:
+        raise ExhirdError(f"-enc_hid_size is {opt.enc_hid_size}, but -encoder_type brnn halves it: make it even")
+
+
 def name_the_known_models(parse: Upstream) -> None:
-    """An unknown decoder or encoder is a bare ``KeyError`` upstream."""
+    """An unknown decoder or encoder is a bare ``KeyError`` upstream, sizes that do not fit fail where they meet."""
     parser_class = parse.ArgumentParser
     validate = parser_class.validate_model_opts
 
@@ -211,6 +232,7 @@ def name_the_known_models(parse: Upstream) -> None:
             if name not in known:
                 choices = ", ".join(sorted(known))
                 raise ExhirdError(f"unknown {option} '{name}', the known ones are {choices}{nearest(name, known)}")
+        check_sizes(model_opt)
         validate(model_opt)
 
     parser_class.validate_model_opts = staticmethod(checked)
