@@ -222,11 +222,26 @@ _setup: Any = None
 
 
 def _start_worker(setup: Any) -> None:
-    import signal
-
     global _setup
     _setup = setup
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Ctrl-C waits until the block is done, and for ever in a process that is started in it.
+
+    It is for the parent, which ends its workers: one that died of it while holding a queue would hang them all.
+    """
+    import signal
+
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _work(function: Callable[[Any, Any], Any], item: Any) -> Any:
@@ -248,7 +263,8 @@ def ordered_map(function: Callable[[Any, Any], Part], setup: Any, items: Iterabl
     try:
         with ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(setup,)) as pool:
             for item in items:
-                waiting.append(pool.submit(_work, function, item))
+                with _interrupted_later():
+                    waiting.append(pool.submit(_work, function, item))
                 if len(waiting) >= jobs * IN_FLIGHT:
                     yield waiting.popleft().result()
             while waiting:
