@@ -10,6 +10,7 @@ from conftest import run_stock, write_lines
 from onmt.bin import build_vocab, train, translate
 from onmt.utils.parse import ArgumentParser
 
+from onmt_exhird.bridge.checkpoints import load_harmless
 from onmt_exhird.bridge.data_checks import check_corpus, check_same_length, check_streams, count_lines
 from onmt_exhird.errors import ExhirdError
 
@@ -155,3 +156,21 @@ def test_a_vocabulary_without_structure_tokens_is_named(workshop: Path) -> None:
     write_lines(workshop / "bare.txt", ["a\t5", "note\t5", ";\t3"])
     done = run_stock("onmt_train", "-config", "exhird.yaml", "-src_vocab", "bare.txt", cwd=workshop, check=False)
     assert "error: the target vocabulary lacks <p_start> <a_start>" in done.stderr
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(ExhirdError, match=r"there is no file no/such\.src \(train/path_src\)"):
+        ArgumentParser._validate_file("no/such.src", info="train/path_src")
+
+
+def test_an_unknown_transform_names_the_known_ones() -> None:
+    with pytest.raises(ExhirdError, match=r"unknown transform 'keyphrse'.*sentencepiece.*did you mean 'keyphrase'"):
+        ArgumentParser._validate_transforms_opts(SimpleNamespace(_all_transform={"keyphrse"}))
+
+
+def test_what_is_no_checkpoint_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(ExhirdError, match=r"cannot read the checkpoint .*none\.pt: No such file"):
+        load_harmless(tmp_path / "none.pt")
+    write_lines(tmp_path / "text.pt", ["this is text"])
+    with pytest.raises(ExhirdError, match=r"text\.pt is no checkpoint"):
+        load_harmless(tmp_path / "text.pt")

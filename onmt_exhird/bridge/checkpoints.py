@@ -6,6 +6,7 @@ import argparse
 import collections
 import os
 import pickle
+import zipfile
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from torch import nn
 
 from onmt_exhird.bridge.seams import Upstream
+from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import CopyGenerator
 
 
@@ -60,11 +62,20 @@ class _HarmlessUnpickler(pickle.Unpickler):
 
 def load_harmless(path: Any, map_location: Any = None) -> Any:
     """`torch.load` that runs no code from the file, on every torch."""
+    # Before torch 2.4 the built-in strict unpickler cannot be told about argparse.Namespace.
+    strict: dict[str, Any] = {"pickle_module": SimpleNamespace(Unpickler=_HarmlessUnpickler)}
     if hasattr(torch.serialization, "add_safe_globals"):
-        return torch.load(path, map_location=map_location, weights_only=True)
-    # Before torch 2.5 the built-in strict unpickler cannot be told about argparse.Namespace.
-    strict: Any = SimpleNamespace(Unpickler=_HarmlessUnpickler)
-    return torch.load(path, map_location=map_location, pickle_module=strict)
+        strict = {"weights_only": True}
+    try:
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):  # what torch has written since 1.6
+                raise ExhirdError(f"{path} is no checkpoint: give a .pt file that onmt_train has saved")
+        return torch.load(path, map_location=map_location, **strict)
+    except OSError as error:
+        raise ExhirdError(f"cannot read the checkpoint {path}: {error.strerror}") from None
+    except (pickle.UnpicklingError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[:1]
+        raise ExhirdError(f"{path} is no checkpoint that could be loaded safely: {''.join(reason)}") from error
 
 
 if hasattr(torch.serialization, "add_safe_globals"):

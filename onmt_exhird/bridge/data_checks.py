@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from typing import Any
 
@@ -65,9 +66,25 @@ def check_corpus(name: str, corpus: dict[str, Any], needs_streams: bool) -> None
 
 
 def check_training_files(parse: Upstream) -> None:
-    """Upstream ignores unknown keys, and trains on the shorter of two files of unequal length."""
+    """Upstream ignores unknown keys, and trains on the shorter of two files of unequal length.
+
+    It says of a missing file what it is for but not its name, and of an unknown transform not which there are.
+    """
     parser_class = parse.ArgumentParser
-    validate_data = parser_class._validate_data
+    validate_data, validate_transforms = parser_class._validate_data, parser_class._validate_transforms_opts
+
+    def exists(path: str, info: str) -> None:
+        if not os.path.isfile(path):
+            raise ExhirdError(f"there is no file {path} ({info})")
+
+    def known_transforms(opt: Namespace) -> None:
+        for name in opt._all_transform:
+            if name not in parse.AVAILABLE_TRANSFORMS:
+                known = sorted(parse.AVAILABLE_TRANSFORMS)
+                raise ExhirdError(
+                    f"unknown transform '{name}', the known ones are {', '.join(known)}{nearest(name, known)}"
+                )
+        validate_transforms(opt)
 
     def checked(opt: Namespace) -> None:
         validate_data(opt)
@@ -77,6 +94,8 @@ def check_training_files(parse: Upstream) -> None:
             check_corpus(name, corpus, needs_streams)
 
     parser_class._validate_data = staticmethod(checked)
+    parser_class._validate_file = staticmethod(exists)
+    parser_class._validate_transforms_opts = staticmethod(known_transforms)
 
 
 def check_inference_files(inference_engine: Upstream) -> None:

@@ -97,8 +97,9 @@ def search_over_extended_ids(module: Upstream) -> None:
         def _translate_batch_with_strategy(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
             self.alive = decode_strategy
             if self.constraint is not None:
-                words = [oov.words for oov in batch["src_ex_vocab"]]
-                constrain(decode_strategy, self.constraint, self.constraint.oov_classes(words))
+                words = [oov.words for oov in batch.get("src_ex_vocab", [])]
+                classes = self.constraint.oov_classes(words) if words else None
+                constrain(decode_strategy, self.constraint, classes)
             return super()._translate_batch_with_strategy(batch, decode_strategy)
 
         def _decode_and_generate(
