@@ -37,7 +37,7 @@ test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.
 
 $(PINNED)/.ready: setup.py pyproject.toml tools/build_backend.py
 	$(PYTHON) -m venv $(PINNED)
-	$(PINNED)/bin/pip install --quiet --disable-pip-version-check . pytest hypothesis
+	$(PINNED)/bin/pip install --quiet --disable-pip-version-check . pytest hypothesis setuptools wheel
 	@touch $@
 
 clean:  ## remove what was made

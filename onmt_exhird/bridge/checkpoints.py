@@ -7,7 +7,7 @@ import collections
 import os
 import pickle
 import zipfile
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -60,10 +60,14 @@ class _HarmlessUnpickler(pickle.Unpickler):
             raise pickle.UnpicklingError(f"a checkpoint has no business with {module}.{name}") from None
 
 
+_harmless_pickle: Any = ModuleType("harmless_pickle")  # what torch.load takes for the pickle module
+_harmless_pickle.Unpickler = _HarmlessUnpickler
+
+
 def load_harmless(path: Any, map_location: Any = None) -> Any:
     """`torch.load` that runs no code from the file, on every torch."""
     # Before torch 2.4 the built-in strict unpickler cannot be told about argparse.Namespace.
-    strict: dict[str, Any] = {"pickle_module": SimpleNamespace(Unpickler=_HarmlessUnpickler)}
+    strict: dict[str, Any] = {"pickle_module": _harmless_pickle}
     if hasattr(torch.serialization, "add_safe_globals"):
         strict = {"weights_only": True}
     try:
