@@ -54,6 +54,8 @@ class _HarmlessUnpickler(pickle.Unpickler):
     """Rebuilds tensors and plain containers; refuses whatever else a file asks for."""
 
     def find_class(self, module: str, name: str) -> Any:
+        if module == "__builtin__":  # the name in the protocol that torch writes
+            module = "builtins"
         try:
             return _HARMLESS[module, name]
         except KeyError:
