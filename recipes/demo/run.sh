@@ -36,12 +36,16 @@ say "4. onmt_train: $model (a line every 100 of 1500 steps)"
 onmt_train -config "$here/exhird.yaml" "${architecture[@]}" -save_model "$model" -log_file "$model.log" 2>&1 |
   grep --line-buffered -E 'Step |perplexity|error' | sed -u 's/.*INFO\] //'
 
-say "5. onmt_translate with exclusive search"
-onmt_translate -model "${model}_step_1500.pt" -src test.src -output "$model.pred" -beam_size 1 -batch_size 50 \
-  -exclusive_search -exclusive_window 1 2>&1 | sed -n 's/.*INFO\] //p'
+say "5. onmt_translate, without and with exclusive search"
+search() {
+  onmt_translate -model "${model}_step_1500.pt" -src test.src -output "$1" -beam_size 1 -batch_size 50 "${@:2}" 2>&1 |
+    sed -n 's/.*INFO\] //p'
+}
+search "$model.pred"
+search "$model.exclusive.pred" -exclusive_search -exclusive_window 1
 
 say "6. A few documents"
 python "$root/tools/side_by_side.py" --src test.src --gold test.tgt --pred "$model.pred" --count 4
 
 say "7. exhird evaluate: all 300 held-out documents"
-exhird evaluate --src test.src --gold test.tgt --pred "$model.pred"
+exhird evaluate --src test.src --gold test.tgt --pred "$model.pred" --pred "$model.exclusive.pred"
