@@ -321,7 +321,7 @@ def test_an_interrupted_run_leaves_nothing_behind(write: Any, tmp_path: Path) ->
         time.sleep(0.02)
     time.sleep(0.3)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert err == "exhird prepare: interrupted\n"
     assert files(path) == []

@@ -11,7 +11,7 @@ from onmt.decoders.decoder import DecoderBase
 from torch import Tensor, nn
 
 from onmt_exhird.bridge.decoders import Attentions, _dropout, document_vector
-from onmt_exhird.errors import ExhirdError
+from onmt_exhird.bridge.vocabulary import require_structure
 from onmt_exhird.nn.hierarchical import Memory
 from onmt_exhird.nn.sequential import CatSeqCorr, CatSeqD, DocumentQueue, orthogonal_loss
 from onmt_exhird.stream import END
@@ -91,11 +91,7 @@ class CatSeqDDecoder(SequentialDecoder):
     def read_vocabulary(self, vocabs: dict[str, Any]) -> None:
         """Both losses act where phrases end."""
         vocab = vocabs["tgt"]
-        if END not in vocab:
-            raise ExhirdError(
-                f"the target vocabulary lacks {END}: build it from target files written by 'exhird prepare', "
-                "with room for this token (-tgt_vocab_size, -tgt_words_min_frequency)"
-            )
+        require_structure(vocab, "-decoder_type catseqd")
         self.end_id = vocab.lookup_token(END)
 
     def init_state(self, src: Tensor, enc_out: Tensor, enc_final_hs: Any) -> None:
@@ -111,7 +107,8 @@ class CatSeqDDecoder(SequentialDecoder):
         if not self.training:
             return
         is_end = inputs == self.end_id  # (batch, tgt_len)
-        # The input after a position is its target; no target of the last position is `;`, but </s> or padding.
+        # The input after a position is its target. The last position's is not seen: </s>, padding, or with
+        # -truncated_decoder the token after the cut.
         self.auxiliary["orthogonal"] = orthogonal_loss(decoded.hidden[:, :-1], is_end[:, 1:]).sum()
         if self.document is not None and self.others is not None:
             losses = self.sequence.recognition_loss(decoded.target, is_end, self.document, self.others)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from onmt_exhird.bridge.seams import Upstream
+from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import extend_source, extend_target
 from onmt_exhird.stream import EOS, PAD, UNK
 
@@ -30,7 +31,8 @@ def add_extended_ids(vocabs: dict[str, Any], example: Example) -> Example:
     """Give an example its extended ids, of the source and, if it has one, of the target."""
     vocab = vocabs["tgt"]
     lookup, unk_id, size = vocab.lookup_token, vocab.lookup_token(UNK), len(vocab)
-    source, words = extend_source(example["src"]["src"].split(" "), lookup, unk_id, size)
+    tokens = [token or UNK for token in example["src"]["src"].split(" ")]  # between two blanks is no word to copy
+    source, words = extend_source(tokens, lookup, unk_id, size)
     example["src_ext"] = source
     example["src_ex_vocab"] = OutOfVocabulary(words)
     if example["tgt"] is not None:
@@ -104,13 +106,22 @@ def a_line_out_for_each_line_in(dynamic_iterator: Upstream) -> None:
     from onmt.constants import CorpusTask
     from onmt.inputters import text_utils
 
+    build = dynamic_iterator.build_dynamic_dataset_iter
+
     def process(task: str, bucket: Sequence[Any], **kwargs: Any) -> list[Example]:
         if task != CorpusTask.INFER:
             return text_utils.process(task, bucket, **kwargs) or []
         _, transform, corpus = bucket[0]  # inference reads one corpus through one transform
         transformed = transform.batch_apply(bucket, is_train=False, corpus_name=corpus)
+        if len(transformed) != len(bucket):
+            raise ExhirdError(f"a transform dropped {len(bucket) - len(transformed)} of the documents to translate")
         return [keep_blank(text_utils.clean_example(example)) for example, _, _ in transformed]
 
+    def build_with_extended_ids(*args: Any, **kwargs: Any) -> Any:
+        """In inference upstream leaves out what there is to copy from."""
+        return build(*args, **kwargs | ({"copy": True} if kwargs.get("task") == CorpusTask.INFER else {}))
+
+    dynamic_iterator.build_dynamic_dataset_iter = build_with_extended_ids
     dynamic_iterator._addcopykeys = text_utils._addcopykeys
     dynamic_iterator.tensorify = text_utils.tensorify
     dynamic_iterator.process = process

@@ -120,8 +120,10 @@ def save_safetensors_to_be_found(model_saver: Upstream) -> None:
     saver = model_saver.ModelSaver
     save = saver._st_save
 
-    def save_one_shard(self: Any, step: int, model: nn.Module) -> tuple[str, str]:
+    def save_one_shard(self: Any, step: int, model: nn.Module) -> tuple[str | None, str | None]:
         checkpoint, weights = save(self, step, _Unshared(model))
+        if weights is None:  # another process has saved it
+            return checkpoint, weights
         shard = weights.removesuffix(".safetensors") + ".00.safetensors"
         os.replace(weights, shard)
         return checkpoint, shard

@@ -16,7 +16,8 @@ KEYPHRASE_DECODERS = ("exhird", "catseqd", "catseqcorr")  # their targets are st
 # What a corpus of the `data` section may hold: the keys OpenNMT-py and its transforms read.
 CORPUS_KEYS = frozenset(
     "path_src path_tgt path_txt path_align transforms weight src_prefix tgt_prefix src_suffix tgt_suffix "
-    "src_lang tgt_lang penn norm_quote_commas norm_numbers pre_replace_unicode_punct post_remove_control_chars".split()
+    "src_lang tgt_lang penn norm_quote_commas norm_numbers pre_replace_unicode_punct post_remove_control_chars "
+    "src_eq_tgt same_char same_word scripts_ok scripts_nok src_tgt_ratio avg_tok_min avg_tok_max langid".split()
 )
 
 
@@ -44,10 +45,12 @@ def check_same_length(src: str, tgt: str) -> None:
 
 def check_streams(path: str) -> None:
     """Every target line is a stream."""
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                stream.parse(line)
+                stream.parse(line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                raise ExhirdError(f"{path}, line {number} is not UTF-8: {error.reason}") from None
             except stream.StreamError as error:
                 raise ExhirdError(
                     f"{path}, line {number}: {error} (a target is written '{stream.PRESENT} word word {stream.END}')"
@@ -91,26 +94,25 @@ def check_training_files(parse: Upstream) -> None:
         writes_streams = getattr(opt, "decoder_type", "") in KEYPHRASE_DECODERS
         needs_streams = writes_streams or getattr(opt, "exclusive_loss_window", 0) > 0
         for name, corpus in opt.data.items():
-            check_corpus(name, corpus, needs_streams)
+            check_corpus(name, corpus, needs_streams or "keyphrase" in corpus["transforms"])
 
     parser_class._validate_data = staticmethod(checked)
     parser_class._validate_file = staticmethod(exists)
     parser_class._validate_transforms_opts = staticmethod(known_transforms)
 
 
-def check_inference_files(inference_engine: Upstream) -> None:
-    """Upstream builds inference batches without anything to copy from, and fails on an empty source file."""
+def infer_nothing_from_nothing(inference_engine: Upstream) -> None:
+    """Upstream fails on an empty source file or list."""
     engine = inference_engine.InferenceEngine
-    build, infer_file = inference_engine.build_dynamic_dataset_iter, engine.infer_file
+    infer_file, infer_list = engine.infer_file, engine.infer_list
 
-    def build_with_extended_ids(*args: Any, **kwargs: Any) -> Any:
-        return build(*args, **kwargs, copy=True)
-
-    def infer_checked_file(self: Any) -> tuple[list[Any], list[Any]]:
+    def infer_file_if_any(self: Any) -> tuple[list[Any], list[Any]]:
         return infer_file(self) if count_lines(self.opt.src) else ([], [])
 
-    inference_engine.build_dynamic_dataset_iter = build_with_extended_ids
-    engine.infer_file = infer_checked_file
+    def infer_list_if_any(self: Any, src: list[str]) -> tuple[list[Any], list[Any]]:
+        return infer_list(self, src) if src else ([], [])
+
+    engine.infer_file, engine.infer_list = infer_file_if_any, infer_list_if_any
 
 
 def check_inference_lengths(parse: Upstream) -> None:

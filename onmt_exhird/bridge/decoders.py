@@ -12,9 +12,9 @@ from onmt.decoders.decoder import DecoderBase, InputFeedRNNDecoder
 from onmt.modules import GlobalAttention
 from torch import Tensor, nn
 
-from onmt_exhird.errors import ExhirdError
+from onmt_exhird.bridge.vocabulary import require_structure
 from onmt_exhird.nn.hierarchical import HierarchicalDecoder, HierarchicalState, Memory, read_boundaries
-from onmt_exhird.stream import END, STRUCTURE
+from onmt_exhird.stream import END
 
 Attentions = dict[str, Tensor]
 
@@ -55,21 +55,11 @@ class ExhirdDecoder(DecoderBase):
     def read_vocabulary(self, vocabs: dict[str, Any]) -> None:
         """The hierarchy is in the tokens: learn their ids."""
         vocab = vocabs["tgt"]
-        missing = [token for token in STRUCTURE if token not in vocab]
-        if missing:
-            raise ExhirdError(
-                f"the target vocabulary lacks {' '.join(missing)}: build it from target files written by "
-                "'exhird prepare', with room for these tokens (-tgt_vocab_size, -tgt_words_min_frequency)"
-            )
+        require_structure(vocab, "-decoder_type exhird")
         self.bos_id = vocab.lookup_token(vocabs["decoder_start_token"])
         self.end_id = vocab.lookup_token(END)
 
     def init_state(self, src: Tensor, enc_out: Tensor, enc_final_hs: Any) -> None:
-        if enc_out.size(2) != self.hierarchy.hidden_size:
-            raise ExhirdError(
-                f"the encoder's outputs are {enc_out.size(2)} wide, the decoder's states {self.hierarchy.hidden_size}: "
-                "-enc_hid_size and -dec_hid_size must be equal"
-            )
         is_padding = src[:, :, 0] == self.embeddings.word_padding_idx
         first = document_vector(enc_out, enc_final_hs, is_padding)
         bias = Memory.of(enc_out, (~is_padding).sum(1))

@@ -42,44 +42,29 @@ def auxiliary_loss(decoder: Any, opt: Namespace) -> Tensor | float:
 
 
 def report_both_losses(trainer: Upstream) -> None:
-    """Upstream's log knows one loss. Perplexity stays that of the generation loss alone."""
-
+    """Upstream's log knows one loss."""
     import onmt.utils
-    from onmt.utils import statistics
 
-    class Statistics(statistics.Statistics):
-        computed_metrics: dict[str, float]
+    from onmt_exhird.bridge.statistics import Statistics
 
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            self.exclusive: float | None = None  # sum over documents; None: not asked for
-            self.n_judged = self.n_words  # words whose correctness was counted
-
-        def update(self, stat: Any, update_n_src_words: bool = False) -> None:
-            super().update(stat, update_n_src_words)
-            self.n_judged += stat.n_judged
-            if stat.exclusive is not None:
-                self.exclusive = (self.exclusive or 0.0) + stat.exclusive
-
-        def accuracy(self) -> float:
-            return 100 * self.n_correct / self.n_judged if self.n_judged else float("nan")
-
-        def _name_exclusive_loss(self) -> None:
-            """Upstream writes whatever stands among the metrics, to the log and to TensorBoard alike."""
-            if self.exclusive is not None:
-                per_document = self.exclusive / max(self.n_sents, 1)
-                self.computed_metrics = self.computed_metrics | {"exclusive": per_document}
-
-        def output(self, *args: Any) -> None:
-            self._name_exclusive_loss()
-            super().output(*args)
-
-        def log_tensorboard(self, *args: Any) -> None:
-            self._name_exclusive_loss()
-            super().log_tensorboard(*args)
-
-    statistics.Statistics = Statistics
     onmt.utils.Statistics = Statistics
+
+
+def check_options(opt: Namespace) -> None:
+    """What cannot be combined with our copying, by the names of the options."""
+    if opt.exclusive_loss_window and not opt.copy_attn:
+        raise ExhirdError("-exclusive_loss_window needs a model that copies: add -copy_attn")
+    if not opt.copy_attn:
+        return
+    if opt.model_task != "seq2seq":
+        raise ExhirdError("-copy_attn copies from a source, which a language model does not have: leave it out")
+    for option in ("copy_attn_force", "lambda_align", "lm_prior_model", "zero_out_prompt_loss"):
+        if getattr(opt, option):
+            raise ExhirdError(f"-{option} does not go with the plug-in's copying: leave it or -copy_attn out")
+    if opt.decoder_type == "rnn" and not opt.input_feed:
+        raise ExhirdError("-copy_attn with -decoder_type rnn needs input feeding: leave -input_feed 0 out")
+    if opt.lambda_coverage and opt.decoder_type != "rnn":
+        raise ExhirdError(f"-lambda_coverage is for -decoder_type rnn, not for {opt.decoder_type}: leave it out")
 
 
 def loss_over_extended_ids(trainer: Upstream) -> None:
@@ -95,17 +80,14 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
 
         @classmethod
         def from_opts(cls, opt: Namespace, model: Any, vocab: Any, train: bool = True) -> LossCompute:
-            if opt.copy_attn and opt.copy_attn_force:
-                raise ExhirdError("-copy_attn_force does not go with the plug-in's copying: leave it out")
-            if opt.exclusive_loss_window and not opt.copy_attn:
-                raise ExhirdError("-exclusive_loss_window needs a model that copies: add -copy_attn")
+            check_options(opt)
             compute = super().from_opts(opt, model, vocab, train)
             if train:
                 compute.exclusive_window = opt.exclusive_loss_window
                 compute.exclusive_weight = opt.exclusive_loss_weight
                 # A function, since a decoder that is an attribute would become a part of this module.
                 compute.auxiliary = partial(auxiliary_loss, model.decoder, opt)
-                compute.judged_every = JUDGED_EVERY
+                compute.judged_every = min(JUDGED_EVERY, opt.report_every)
             return compute
 
         def forward(

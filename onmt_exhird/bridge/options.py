@@ -205,15 +205,17 @@ def check_sizes(opt: argparse.Namespace) -> None:
         if sizes[0] != sizes[1]:
             raise ExhirdError(f"-{first} is {sizes[0]} and -{second} is {sizes[1]}, but {reason}: make them equal")
 
+    if opt.model_task != "seq2seq":
+        return
     must_equal("enc_hid_size", "dec_hid_size", "the decoder starts from the encoder's states")
+    if opt.share_decoder_embeddings:
+        must_equal("tgt_word_vec_size", "dec_hid_size", "-share_decoder_embeddings makes them one with the output")
     if opt.share_embeddings:
         must_equal("src_word_vec_size", "tgt_word_vec_size", "-share_embeddings makes them one")
-    for side, sizes in (
-        ("encoder", ("src_word_vec_size", "enc_hid_size")),
-        ("decoder", ("tgt_word_vec_size", "dec_hid_size")),
-    ):
-        if getattr(opt, f"{side}_type") == "transformer":
-            must_equal(*sizes, f"a Transformer {side} adds to its embeddings")
+    if opt.encoder_type == "transformer" and opt.n_src_feats == 0:
+        must_equal("src_word_vec_size", "enc_hid_size", "a Transformer encoder adds to its embeddings")
+    if opt.decoder_type == "transformer":
+        must_equal("tgt_word_vec_size", "dec_hid_size", "a Transformer decoder adds to its embeddings")
     if opt.encoder_type == "brnn" and opt.enc_hid_size % 2:
         raise ExhirdError(f"-enc_hid_size is {opt.enc_hid_size}, but -encoder_type brnn halves it: make it even")
 
@@ -227,7 +229,8 @@ def name_the_known_models(parse: Upstream) -> None:
         from onmt.decoders import str2dec
         from onmt.encoders import str2enc
 
-        for option, known in (("decoder_type", str2dec), ("encoder_type", str2enc)):
+        used = {"decoder_type": str2dec} | ({"encoder_type": str2enc} if model_opt.model_task == "seq2seq" else {})
+        for option, known in used.items():
             name = getattr(model_opt, option)
             if name not in known:
                 choices = ", ".join(sorted(known))

@@ -3,8 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from onmt_exhird.bridge.seams import Upstream
+from onmt_exhird.bridge.transform import tokenize_stream
+from onmt_exhird.stream import render
+from onmt_exhird.text import tokenize
+
+
+def read_valid_pairs(corpus: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """The source and target lines that are predicted: all with a source.
+
+    Upstream drops blank targets too, after which its references belong to other predictions.
+    """
+    with open(corpus["path_src"], encoding="utf-8") as src, open(corpus["path_tgt"], encoding="utf-8") as tgt:
+        pairs = [(source.strip(), target.strip()) for source, target in zip(src, tgt, strict=True) if source.strip()]
+    if "keyphrase" in corpus["transforms"]:
+        pairs = [(" ".join(tokenize(source)), render(tokenize_stream(target))) for source, target in pairs]
+        pairs = [pair for pair in pairs if pair[0]]
+    return [source for source, _ in pairs], [target for _, target in pairs]
 
 
 def register_scorer(scorers: Upstream) -> None:
@@ -16,6 +33,5 @@ def register_scorer(scorers: Upstream) -> None:
         def compute_score(self, preds: Sequence[str], texts_refs: Sequence[str]) -> float:
             from onmt_exhird.evaluation import f1_at_m
 
-            with open(self.opts.data["valid"]["path_src"], encoding="utf-8") as file:
-                sources = [line.rstrip("\n") for line in file if line.strip("\n")]
-            return 100 * f1_at_m(preds, texts_refs, sources, kind="present")
+            sources, gold = read_valid_pairs(self.opts.data["valid"])
+            return 100 * f1_at_m(preds, gold, sources, kind="present")

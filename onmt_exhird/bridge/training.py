@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 from onmt_exhird.bridge.seams import Upstream
+from onmt_exhird.errors import ExhirdError
 
 
 class Plateau:
@@ -40,6 +41,8 @@ def learning_rate_with_plateau(optimizers: Upstream) -> None:
 
     def from_opt_with_plateau(cls: Any, model: Any, opt: Namespace, checkpoint: Any = None) -> Any:
         optimizer = from_opt(model, opt, checkpoint)
+        if opt.plateau_decay < 1 and opt.world_size > 1:
+            raise ExhirdError("-plateau_decay works with one process: only the first of several validates")
         plateau = Plateau(opt.plateau_decay, opt.plateau_min_lr)
         saved = getattr(optimizer, "saved_plateau", None)
         if saved is not None and opt.reset_optim == "none":
@@ -57,6 +60,7 @@ def learning_rate_with_plateau(optimizers: Upstream) -> None:
         load_state_dict(self, saved)
         self.saved_plateau = saved.get("plateau")
 
+    optimizer_class.plateau = Plateau(decay=1.0, least=0.0)  # of an optimizer that was not made from options
     optimizer_class.from_opt = classmethod(from_opt_with_plateau)
     optimizer_class.learning_rate = rate
     optimizer_class.state_dict = state

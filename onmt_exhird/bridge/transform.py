@@ -12,8 +12,14 @@ from onmt_exhird.corpus import Example, within_limits
 from onmt_exhird.text import tokenize, tokenize_phrase
 
 
+def tokenize_stream(line: str) -> list[stream.Phrase]:
+    """The phrases of a target line, tokenised; those of which nothing is left are gone."""
+    phrases = (phrase._replace(words=tuple(tokenize_phrase(phrase.text))) for phrase in stream.parse(line))
+    return [phrase for phrase in phrases if phrase.words]
+
+
 class DroppedStats(ObservableStats):
-    """How many over-long training documents were dropped."""
+    """How many training documents were dropped: over-long ones, and those without a phrase."""
 
     __slots__ = ["dropped"]
 
@@ -34,11 +40,9 @@ class KeyphraseTransform(Transform):
     def apply(self, example: dict[str, Any], is_train: bool = False, stats: Any = None, **kwargs: Any) -> Any:
         example["src"] = tokenize(" ".join(example["src"]))
         if example["tgt"] is not None:
-            phrases = stream.parse(" ".join(example["tgt"]))
-            tokenized = [phrase._replace(words=tuple(tokenize_phrase(phrase.text))) for phrase in phrases]
-            kept = [phrase for phrase in tokenized if phrase.words]
+            kept = tokenize_stream(" ".join(example["tgt"]))
             example["tgt"] = stream.render(kept).split()
-            if is_train and not within_limits(Example(example["src"], kept)):
+            if is_train and not (kept and within_limits(Example(example["src"], kept))):
                 if stats is not None:
                     stats.update(DroppedStats())
                 return None

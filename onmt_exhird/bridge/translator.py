@@ -10,26 +10,22 @@ from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch, OutOfVocabulary
 from onmt_exhird.bridge.seams import Upstream
+from onmt_exhird.bridge.vocabulary import require_structure, writes_streams
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import restrict
 from onmt_exhird.nn.losses import stream_losses
 from onmt_exhird.search import SearchSettings, StreamConstraint
-from onmt_exhird.stream import EOS, STRUCTURE
+from onmt_exhird.stream import EOS
 
 UNLIKELY = -1e5  # for beams that hold no hypothesis yet; upstream's minus infinity would let forbidden tokens in
 
 
 def build_constraint(vocab: Any, opt: Namespace, device: torch.device) -> StreamConstraint | None:
     """What a search may write, or None if the vocabulary is not one of keyphrases."""
-    tokens = vocab.ids_to_tokens
-    missing = [token for token in STRUCTURE if token not in vocab]
-    if missing:
-        asked = [name for name in ("exclusive_search", "exclude_stems", "exclude_phrases") if getattr(opt, name)]
-        if asked:
-            raise ExhirdError(
-                f"-{asked[0]} needs a model that writes keyphrases, but the vocabulary of this one lacks "
-                f"{' '.join(missing)}: train it on targets written by 'exhird prepare'"
-            )
+    for option in ("exclusive_search", "exclude_stems", "exclude_phrases"):
+        if getattr(opt, option):
+            require_structure(vocab, f"-{option}")
+    if not writes_streams(vocab):
         return None
     settings = SearchSettings(
         exclusive_window=opt.exclusive_window if opt.exclusive_search else 0,
@@ -40,7 +36,7 @@ def build_constraint(vocab: Any, opt: Namespace, device: torch.device) -> Stream
         exclude_stems=opt.exclude_stems,
         exclude_phrases=opt.exclude_phrases,
     )
-    return StreamConstraint(tokens, settings, device)
+    return StreamConstraint(vocab.ids_to_tokens, settings, device)
 
 
 def constrain(strategy: Any, constraint: StreamConstraint, oov_classes: Tensor | None) -> None:
@@ -56,7 +52,8 @@ def constrain(strategy: Any, constraint: StreamConstraint, oov_classes: Tensor |
         of_rows = None if oov_classes is None else oov_classes[documents_of(strategy)]
         constraint.apply(log_probs, strategy.alive_seq, of_rows)
         if hasattr(strategy, "topk_log_probs"):
-            strategy.topk_log_probs.clamp_(min=UNLIKELY)
+            least = torch.finfo(strategy.topk_log_probs.dtype).min
+            strategy.topk_log_probs.clamp_(min=max(UNLIKELY, least))
 
     strategy.ensure_unk_removed = ensure_stream
 
@@ -88,6 +85,8 @@ def search_over_extended_ids(module: Upstream) -> None:
 
         def translate_batch(self, batch: Batch, attn_debug: bool) -> dict[str, Any]:
             results = super().translate_batch(batch, attn_debug)
+            # Upstream's -with_score takes tensors for granted, its beam search gives numbers.
+            results["scores"] = [[torch.as_tensor(score) for score in scores] for scores in results["scores"]]
             nothing = torch.tensor([self._tgt_eos_idx])
             for row in batch["blank"].nonzero().flatten().tolist():
                 results["predictions"][row] = [nothing] * self.n_best
@@ -97,8 +96,9 @@ def search_over_extended_ids(module: Upstream) -> None:
         def _translate_batch_with_strategy(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
             self.alive = decode_strategy
             if self.constraint is not None:
-                words = [oov.words for oov in batch.get("src_ex_vocab", [])]
-                classes = self.constraint.oov_classes(words) if words else None
+                classes = None
+                if self.copy_attn:
+                    classes = self.constraint.oov_classes([oov.words for oov in batch["src_ex_vocab"]])
                 constrain(decode_strategy, self.constraint, classes)
             return super()._translate_batch_with_strategy(batch, decode_strategy)
 
@@ -113,26 +113,36 @@ def search_over_extended_ids(module: Upstream) -> None:
             batch_offset: Tensor | None = None,
             return_attn: bool = False,
         ) -> tuple[Tensor, Tensor]:
-            if not self.copy_attn:
-                return super()._decode_and_generate(
+            decoder = self.model.decoder
+            constraint = self.constraint if step is not None and hasattr(decoder, "keep_state") else None
+            before = getattr(decoder, "state", None)
+            if self.copy_attn:
+                decoded = self._copy_and_generate(decoder_in, enc_out, batch, src_len, src_map, step)
+            else:
+                decoded = super()._decode_and_generate(
                     decoder_in, enc_out, batch, src_len, src_map, step, batch_offset, return_attn
                 )
+            if constraint is not None:
+                # Where a phrase is full its `;` is appended, not predicted: the decoder has not moved.
+                decoder.keep_state(before, constraint.forced_end(self.alive.alive_seq))
+            return decoded
+
+        def _copy_and_generate(
+            self,
+            decoder_in: Tensor,
+            enc_out: Any,
+            batch: Batch,
+            src_len: Tensor,
+            src_map: Tensor | None,
+            step: int | None,
+        ) -> tuple[Tensor, Tensor]:
+            """log P over the extended vocabulary (rows, size), and the attention (rows, 1, src_len)."""
             inputs = restrict(decoder_in, self._tgt_vocab_len, self._tgt_unk_idx)  # (rows, 1, 1)
-            hidden, attentions = self._decode(inputs, enc_out, src_len, step)
+            hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len, step=step)
             attention = attentions["copy"]  # (rows, 1, src_len)
             size = self._tgt_vocab_len + max(len(oov.words) for oov in batch["src_ex_vocab"])
             probabilities = self.model.generator.mixture(hidden.squeeze(1), attention.squeeze(1), src_map, size)
-            return probabilities.log(), attention  # (rows, size), (rows, 1, src_len)
-
-        def _decode(self, inputs: Tensor, enc_out: Any, src_len: Tensor, step: int | None) -> tuple[Tensor, Any]:
-            """One step of the decoder. Rows whose phrase is full wait: their ``;`` is appended, not predicted."""
-            decoder = self.model.decoder
-            if self.constraint is None or not hasattr(decoder, "keep_state"):
-                return decoder(inputs, enc_out, src_len=src_len, step=step)
-            before = decoder.state
-            decoded = decoder(inputs, enc_out, src_len=src_len, step=step)
-            decoder.keep_state(before, self.constraint.forced_end(self.alive.alive_seq))
-            return decoded
+            return probabilities.log(), attention
 
         def _score_target(
             self, batch: Batch, enc_out: Any, src_len: Tensor, src_map: Tensor | None

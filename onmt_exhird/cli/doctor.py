@@ -24,6 +24,9 @@ COMMANDS = {
     "onmt_server": "onmt.bin.server",
 }
 
+REINSTALL_UPSTREAM = f"pip install --no-deps --force-reinstall {UPSTREAM}=={SUPPORTED}"
+REINSTALL = "in the project's folder: pip install --no-deps --force-reinstall ."
+
 # A fresh interpreter, since a command starts as one.
 _PROBE = """
 import importlib, json, sys, warnings
@@ -97,9 +100,15 @@ def check_commands(report: dict[str, Any]) -> list[Finding]:
         here = Path(scripts, command)
         first = shutil.which(command)
         if not here.exists():
-            findings.append(Finding(command, f"missing from {scripts}", f"pip install --force-reinstall {UPSTREAM}"))
+            findings.append(
+                Finding(
+                    command,
+                    f"missing from {scripts}",
+                    REINSTALL_UPSTREAM,
+                )
+            )
         elif not report[command]:
-            findings.append(Finding(command, "does not find the plug-in", "pip install --force-reinstall onmt-exhird"))
+            findings.append(Finding(command, "does not find the plug-in", REINSTALL))
         elif first is not None and not os.path.samefile(first, here):
             remedy = f"put {scripts} first on PATH, or call {here}"
             findings.append(Finding(command, f"finds the plug-in, but PATH leads to {first}", remedy))
@@ -123,10 +132,13 @@ def examine() -> list[Finding]:
         state = f"switched off by {SWITCH}={os.environ[SWITCH]}"
         return [*findings, Finding("plug-in", state, f"unset {SWITCH}")]
     if not _hook_path().exists():
-        return [*findings, Finding("plug-in", f"no {HOOK}", "pip install --force-reinstall onmt-exhird")]
+        return [*findings, Finding("plug-in", f"no {HOOK}", REINSTALL)]
     report = run_probe()
     if isinstance(report, str):
-        return [*findings, Finding("import", report, f"pip install --force-reinstall {UPSTREAM}=={SUPPORTED}")]
+        return [
+            *findings,
+            Finding("import", report, REINSTALL_UPSTREAM),
+        ]
     return [*findings, *check_commands(report), check_torch(report)]
 
 

@@ -260,17 +260,19 @@ def ordered_map(function: Callable[[Any, Any], Part], setup: Any, items: Iterabl
     from concurrent.futures.process import BrokenProcessPool
 
     waiting: deque[Future[Part]] = deque()
+    pool = ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(setup,))
     try:
-        with ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(setup,)) as pool:
-            for item in items:
-                with _interrupted_later():
-                    waiting.append(pool.submit(_work, function, item))
-                if len(waiting) >= jobs * IN_FLIGHT:
-                    yield waiting.popleft().result()
-            while waiting:
+        for item in items:
+            with _interrupted_later():
+                waiting.append(pool.submit(_work, function, item))
+            if len(waiting) >= jobs * IN_FLIGHT:
                 yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
     except BrokenProcessPool as error:
         raise ExhirdError("a worker process was killed, perhaps for want of memory; try fewer --jobs") from error
+    finally:
+        pool.shutdown(cancel_futures=True)  # if this is the end before the end, what waits is not worth doing
 
 
 @contextmanager
