@@ -14,7 +14,7 @@ from typing import NamedTuple
 from onmt_exhird import stream
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.stream import ABSENT, PRESENT, SEPARATOR, UNK, Phrase
-from onmt_exhird.text import stem_words, tokenize, tokenize_phrase
+from onmt_exhird.text import find_run, stem_words, tokenize, tokenize_phrase
 
 MAX_SOURCE = 400
 MAX_TARGET = 80
@@ -100,8 +100,7 @@ def order_phrases(source: Sequence[str], phrases: Iterable[Sequence[str]]) -> li
     >>> [phrase.text for phrase in order_phrases("a deep network for graphs".split(), [["tree"], ["graph"], ["deep"]])]
     ['deep', 'graph', 'tree']
     """
-    # Blanks around every stem, so that looking for a string finds whole words only, and its place orders as words do.
-    text = f" {' '.join(stem_words(source))} "
+    text = " ".join(stem_words(source))
     present: list[tuple[int, int, Phrase]] = []
     absent: list[Phrase] = []
     seen = set()
@@ -110,7 +109,7 @@ def order_phrases(source: Sequence[str], phrases: Iterable[Sequence[str]]) -> li
         if stems in seen:
             continue
         seen.add(stems)
-        position = text.find(f" {stems} ")
+        position = find_run(text, stems)
         if position < 0:
             absent.append(Phrase(tuple(words), ABSENT))
         else:

@@ -99,14 +99,3 @@ def read_leniently(line: str) -> list[Phrase]:
         if words := tuple(token for token in tokens if token not in TAGS):
             phrases.append(Phrase(words, tokens[0] if tokens[0] in TAGS else ""))
     return phrases
-
-
-def read_phrases(line: str) -> list[str]:
-    """As `read_leniently`, the phrases as text and without their tags.
-
-    >>> read_phrases("<p_start> graph ; <a_start> spanning tree ;")
-    ['graph', 'spanning tree']
-    >>> read_phrases("graph; spanning tree")
-    ['graph', 'spanning tree']
-    """
-    return [phrase.text for phrase in read_leniently(line)]

@@ -11,6 +11,7 @@ from onmt_exhird.stream import DIGIT, SEPARATOR, UNK
 
 _BRACKETS = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}")
 _PARENTHESES = re.compile(r"\([^()]*\)")
+_MAX_ROUNDS = 20  # a pass for each depth of nesting; without an end, a text of nothing but brackets would take forever
 _KEPT = (UNK, DIGIT, SEPARATOR)
 _TOKEN = re.compile(
     "|".join(
@@ -41,12 +42,17 @@ def fold(text: str) -> str:
     return "".join(c for c in decomposed if not unicodedata.combining(c)).lower().translate(_PLAIN)
 
 
-def _delete(pattern: re.Pattern[str], text: str) -> str:
-    """Delete every match, innermost brackets first, until none is left."""
-    count = 1
-    while count:
+def _delete(pattern: re.Pattern[str], signs: str, text: str) -> str:
+    """Delete every match, innermost brackets first; those that are nested too deeply only separate words."""
+    for _ in range(_MAX_ROUNDS):
         text, count = pattern.subn(" ", text)
-    return text
+        if not count:
+            return text
+    return text.translate(dict.fromkeys(map(ord, signs), " "))
+
+
+def _without_brackets(text: str) -> str:
+    return _delete(_BRACKETS, "[]{}", text)
 
 
 def _tokens(text: str) -> list[str]:
@@ -69,7 +75,7 @@ def tokenize(text: str) -> list[str]:
     >>> tokenize("State-of-the-art (SOTA) results [12] on 3 data sets.")
     ['state', 'of', 'the', 'art', '(', 'sota', ')', 'results', 'on', '<digit>', 'data', 'sets', '.']
     """
-    return _tokens(_delete(_BRACKETS, fold(text)))
+    return _tokens(_without_brackets(fold(text)))
 
 
 def tokenize_phrase(text: str) -> list[str]:
@@ -78,7 +84,7 @@ def tokenize_phrase(text: str) -> list[str]:
     >>> tokenize_phrase("Support Vector Machines (SVM)?")
     ['support', 'vector', 'machines']
     """
-    return _tokens(_delete(_PARENTHESES, _delete(_BRACKETS, fold(text))))
+    return _tokens(_delete(_PARENTHESES, "()", _without_brackets(fold(text))))
 
 
 @cache
@@ -108,20 +114,14 @@ def stem_words(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(stem, words))
 
 
-def find_run(words: Sequence[str], run: Sequence[str]) -> int:
-    """The position where ``run`` first occurs contiguously in ``words``, or -1.
+def find_run(text: str, run: str) -> int:
+    """Where ``run`` first occurs in ``text`` as whole words one after another, or -1; of both, words between blanks.
 
-    >>> find_run(["a", "b", "c"], ["b", "c"])
-    1
-    >>> find_run(["ab", "c"], ["b", "c"])
+    The position is that of a character, which orders as those of the words do.
+
+    >>> find_run("a deep graph", "deep graph"), find_run("a deep graph", "graph")
+    (2, 7)
+    >>> find_run("a subgraph", "graph")
     -1
     """
-    position = -1
-    try:
-        while run:
-            position = words.index(run[0], position + 1)
-            if tuple(words[position : position + len(run)]) == tuple(run):
-                return position
-    except ValueError:
-        pass
-    return -1
+    return f" {text} ".find(f" {run} ") if run else -1

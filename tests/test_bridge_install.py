@@ -15,7 +15,6 @@ import pytest
 from conftest import run_stock
 
 from onmt_exhird import __version__, bridge, cli
-from onmt_exhird.bridge.training import Plateau
 from onmt_exhird.cli import doctor
 from onmt_exhird.errors import ExhirdError
 
@@ -91,17 +90,3 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         cli.main(["--version"])
     assert capsys.readouterr().out == f"exhird {__version__}\n"
-
-
-def test_the_learning_rate_stops_at_its_floor() -> None:
-    plateau = Plateau(decay=0.5, least=0.3)
-    for perplexity in (1.0, 2.0, 3.0, 4.0):
-        plateau.see(perplexity)
-    assert plateau.apply(1.0) == 0.3
-
-
-def test_a_floor_above_the_rate_does_not_raise_it() -> None:
-    plateau = Plateau(decay=0.5, least=0.3)
-    plateau.see(1.0)
-    plateau.see(2.0)
-    assert plateau.apply(0.2) == 0.2

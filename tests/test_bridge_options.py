@@ -155,7 +155,10 @@ def test_training_stops_before_any_work(workshop: Path) -> None:
 def test_a_vocabulary_without_structure_tokens_is_named(workshop: Path) -> None:
     write_lines(workshop / "bare.txt", ["a\t5", "note\t5", ";\t3"])
     done = run_stock("onmt_train", "-config", "exhird.yaml", "-src_vocab", "bare.txt", cwd=workshop, check=False)
-    assert "-decoder_type exhird needs a model that writes keyphrases, but the target vocabulary lacks <p_start>" in done.stderr
+    assert (
+        "-decoder_type exhird needs a model that writes keyphrases, but the target vocabulary lacks <p_start>"
+        in done.stderr
+    )
 
 
 def test_a_missing_file_is_named() -> None:

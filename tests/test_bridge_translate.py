@@ -156,17 +156,6 @@ def test_training_reports_the_exclusive_loss_and_f1(workshop: Path) -> None:
     assert {"progress/exclusive", "valid/ppl", "valid/KEYPHRASE_F1"} <= set(events.Tags()["scalars"])
 
 
-def test_the_decayed_learning_rate_survives_a_resume(workshop: Path) -> None:
-    shaken = ["-learning_rate", 0.5, "-plateau_decay", 0.5, "-valid_steps", 4, "-report_every", 4, "-save_model", "lr"]
-    first = run_stock("onmt_train", "-config", "rnn.yaml", *shaken, "-train_steps", 40, cwd=workshop).stderr
-    assert "Validation perplexity rose: learning rate 0.5 -> 0.25" in first
-    saved = torch.load(workshop / "lr_step_40.pt", weights_only=True)["optim"]["plateau"]
-    assert saved[0] < 1
-    more = ["-train_steps", 44, "-train_from", "lr_step_40.pt"]
-    resumed = run_stock("onmt_train", "-config", "rnn.yaml", *shaken, *more, cwd=workshop).stderr
-    assert f"lr: {0.5 * saved[0]:.5f}" in resumed
-
-
 def test_loading_a_checkpoint_runs_no_code_from_it(tmp_path: Path) -> None:
     class Harmful:
         def __reduce__(self) -> tuple:
@@ -204,3 +193,20 @@ def test_the_server_copies_and_excludes(workshop: Path, trained: Trained) -> Non
     answers, *_ = server.run([{"id": 1, "src": line} for line in source])
     expected = translate(workshop, model, "test.src", "-beam_size", 1, "-exclusive_search")[:3]
     assert answers == expected
+
+
+def test_beam_scores_are_written(workshop: Path, trained: Trained) -> None:
+    for line in translate(workshop, trained("exhird"), "test.src", "-beam_size", 3, "-with_score"):
+        prediction, score = line.split("\t")
+        assert stream.parse(prediction) and float(score) < 0
+
+
+def test_doubled_blanks_are_no_words(workshop: Path, trained: Trained) -> None:
+    write_lines(workshop / "wide.src", ["a  note   about  deep graph  with proofs"])
+    (line,) = translate(workshop, trained("rnn"), "wide.src", "-min_phrases", 8, "-beam_size", 1)
+    assert len(stream.parse(line)) >= 8
+
+
+def test_half_precision_decodes(workshop: Path, trained: Trained) -> None:
+    lines = translate(workshop, trained("exhird"), "test.src", "-beam_size", 3, "-precision", "fp16")
+    assert len(lines) == 23 and all(stream.parse(line) for line in lines)

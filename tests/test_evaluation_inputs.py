@@ -47,6 +47,16 @@ def test_a_record_has_title_and_body_with_the_separator_between(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "record",
+    [{"title": "", "text": "Fast graphs"}, {"title": "?", "src": "Fast graphs"}, {"title": "Fast graphs", "body": ""}],
+)
+def test_a_record_without_title_or_body_has_no_separator(tmp_path, record):
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    assert read_sources(str(path)) == ["fast graphs"]
+
+
+@pytest.mark.parametrize(
     "record, expected",
     [
         ({"predictions": ["Graph-Theory", "Trees (many)"]}, ["graph theory", "trees"]),

@@ -16,34 +16,40 @@ SOURCES = ["a b c", "b c d", "c d e", "d e f", "e f g", "a c e", "b d f"]
 GOLD = ["a ; z", "b ; c ; y", "c", "d ; x", "e ; f", "a ; w", "v"]
 BASE = ["a ; b", "b ; y ; y", "d", "d ; x", "", "a ; c ; e", "b ; d"]
 OURS = ["a ; z", "b ; c", "c ; c", "d ; q", "e", "a ; w ; w", "v ; b"]
+OTHER = ["c ; z", "b ; b ; d", "", "x", "e ; f", "a ; e ; c", "v"]
 
 
 @pytest.mark.parametrize("convention", ["exhird", "meng"])
-def test_intervals_are_those_of_evaluating_each_resample(convention):
+@pytest.mark.parametrize("runs", [[OURS], [OURS, BASE, GOLD]])
+def test_intervals_are_those_of_evaluating_each_resample(convention, runs):
     resamples, seed = 23, 5
     result = evaluate(
-        SOURCES, GOLD, OURS, convention=convention, confidence=True, resamples=resamples, seed=seed
+        SOURCES, GOLD, [System("x", runs)], convention=convention, confidence=True, resamples=resamples, seed=seed
     ).systems[0]
     generator = np.random.default_rng([seed, 0])
     samples = []
     for _ in range(resamples):
         drawn = generator.integers(0, len(SOURCES), len(SOURCES))
-        parts = ([texts[index] for index in drawn] for texts in (SOURCES, GOLD, OURS))
-        samples.append(evaluate(*parts, convention=convention).systems[0].scores)
+        sources, gold, *drawn_runs = ([texts[index] for index in drawn] for texts in (SOURCES, GOLD, *runs))
+        samples.append(evaluate(sources, gold, [System("x", drawn_runs)], convention=convention).systems[0].scores)
     for key, interval in result.intervals.items():
         low, high = np.quantile([sample[key] for sample in samples], (0.025, 0.975))
         assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-9), key
 
 
-def test_randomisation_agrees_with_all_exchanges():
-    result = evaluate(SOURCES, GOLD, {"base": BASE, "ours": OURS}, confidence=True, resamples=4000).systems[1]
+@pytest.mark.parametrize("ours", [[OURS], [OURS, OTHER]])
+def test_randomisation_agrees_with_all_exchanges(ours):
+    systems = [System("base", [BASE]), System("ours", ours)]
+    result = evaluate(SOURCES, GOLD, systems, confidence=True, resamples=4000).systems[1]
     differences: dict[str, list[float]] = {key: [] for key in HEADLINE}
     for exchanged in itertools.product([False, True], repeat=len(SOURCES)):
-        first = [ours if swap else base for swap, base, ours in zip(exchanged, BASE, OURS, strict=True)]
-        second = [base if swap else ours for swap, base, ours in zip(exchanged, BASE, OURS, strict=True)]
-        pair = evaluate(SOURCES, GOLD, {"first": first, "second": second})
+        pairs = []
+        for run in ours:
+            first = [theirs if swap else base for swap, base, theirs in zip(exchanged, BASE, run, strict=True)]
+            second = [base if swap else theirs for swap, base, theirs in zip(exchanged, BASE, run, strict=True)]
+            pairs.append(evaluate(SOURCES, GOLD, {"first": first, "second": second}))
         for key in HEADLINE:
-            differences[key].append(pair["second"][key] - pair["first"][key])
+            differences[key].append(statistics.mean(pair["second"][key] - pair["first"][key] for pair in pairs))
     for key, comparison in result.comparisons.items():
         exact = np.mean(np.abs(differences[key]) >= abs(differences[key][0]) - 1e-12)
         assert comparison.difference == pytest.approx(differences[key][0])
@@ -93,6 +99,25 @@ def test_seeds_give_mean_and_standard_deviation():
 
 def test_a_single_run_has_no_deviation():
     assert evaluate(SOURCES, GOLD, OURS).systems[0].deviations == {}
+
+
+@pytest.mark.parametrize("convention", ["exhird", "meng"])
+def test_the_difference_shown_is_that_of_the_scores_shown(convention):
+    systems = [System("base", [BASE, OTHER]), System("ours", [OURS, GOLD, OTHER])]
+    base, ours = evaluate(SOURCES, GOLD, systems, convention=convention, confidence=True, resamples=7).systems
+    for key in HEADLINE:
+        assert ours.comparisons[key].difference == ours[key] - base[key]
+
+
+def test_the_order_of_the_runs_does_not_matter():
+    base, ours = System("base", [BASE, OTHER]), [OURS, GOLD, OTHER]
+    one, other = (
+        evaluate(SOURCES, GOLD, [base, System("ours", runs)], confidence=True, resamples=50).systems[1].comparisons
+        for runs in (ours, ours[::-1])
+    )
+    for key in HEADLINE:
+        assert one[key].p_randomisation == other[key].p_randomisation
+        assert one[key].p_bootstrap == other[key].p_bootstrap
 
 
 def test_seeds_can_be_compared_with_a_single_run():

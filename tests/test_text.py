@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from itertools import pairwise
 
 import pytest
@@ -120,14 +121,31 @@ def test_stem_words_keeps_order_and_number() -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(
-    st.lists(st.sampled_from("abc"), max_size=9),
-    st.lists(st.sampled_from("abc"), min_size=1, max_size=4),
-    st.booleans(),
+    st.lists(st.sampled_from(["a", "b", "ab"]), max_size=9),
+    st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=4),
 )
-def test_find_run_equals_looking_everywhere(words: list[str], run: list[str], as_tuple: bool) -> None:
+def test_find_run_equals_looking_at_every_word(words: list[str], run: list[str]) -> None:
     places = [i for i in range(len(words)) if words[i : i + len(run)] == run]
-    assert find_run(tuple(words) if as_tuple else words, run) == (places[0] if places else -1)
+    expected = sum(len(word) + 1 for word in words[: places[0]]) if places else -1
+    assert find_run(" ".join(words), " ".join(run)) == expected
 
 
-def test_nothing_is_found_nowhere() -> None:
-    assert find_run(["a"], []) == -1
+@pytest.mark.parametrize("text", ["a", ""])
+def test_nothing_is_found_nowhere(text: str) -> None:
+    assert find_run(text, "") == -1
+
+
+@pytest.mark.parametrize(("opening", "closing"), ["[]", "{}", "()"])
+@pytest.mark.parametrize("depth", [1, 19, 20, 21, 100, 50_000])
+def test_nested_brackets_are_deleted_or_separate_words_and_take_no_time(opening: str, closing: str, depth: int) -> None:
+    raw = f"graph {f'{opening}a ' * depth}deep{closing * depth} tree"
+    start = time.process_time()
+    tokens = tokenize_phrase(raw)
+    assert time.process_time() - start < 2  # one pass for each depth would take a minute for the deepest
+    assert {*tokens} <= {"graph", "a", "tree"}
+    assert len(tokens) == 2 + max(0, depth - 20)
+    assert tokenize_phrase(" ".join(tokens)) == tokens
+
+
+def test_parentheses_of_a_document_stay_however_deep_its_brackets_are() -> None:
+    assert tokenize(f"f (x) {'[' * 30}{']' * 30}") == ["f", "(", "x", ")"]

@@ -99,6 +99,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not args.model.is_file():
             raise ExhirdError(f"{args.model} is no file; give a checkpoint of onmt_train with --model")
         sources = read_sources(args.src)[: args.limit]
+        if not sources:
+            raise ExhirdError(f"no document of {args.src} is left; give a file with lines, and --limit from 1 on")
         decoder = Decoder(args.model, batch_size=32)
         counter.watch(decoder)
         decoder(sources, Setting(beam=1, window=0))

@@ -15,13 +15,16 @@ from glob import glob
 from pathlib import Path
 from typing import Any, TypeVar
 
+from onmt_exhird.corpus import join_source
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.stream import SEPARATOR, Phrase, read_leniently
-from onmt_exhird.text import tokenize, tokenize_phrase
+from onmt_exhird.records import Keys
+from onmt_exhird.stream import Phrase, read_leniently
+from onmt_exhird.text import tokenize_phrase
 
-TITLE_KEYS = ("title",)
-BODY_KEYS = ("abstract", "text", "body", "src")
-GOLD_KEYS = ("gold", "keywords", "keyword", "keyphrases")
+# The keys of raw records, and those by which other programs name the same.
+TITLE_KEYS = Keys().title
+BODY_KEYS = (*Keys().text, "body", "src")
+GOLD_KEYS = ("gold", *Keys().keywords, "keyphrases")
 PREDICTION_KEYS = ("predictions", "pred", "phrases", "keyphrases")
 
 Parsed = TypeVar("Parsed")
@@ -86,11 +89,10 @@ def _pick(record: dict[str, Any], keys: Sequence[str]) -> Any:
 
 
 def _source_of(record: dict[str, Any]) -> str:
-    parts = [_pick(record, keys) for keys in (TITLE_KEYS, BODY_KEYS)]
-    texts = [" ".join(tokenize(part)) for part in parts if isinstance(part, str)]
-    if not texts:
+    title, body = (_pick(record, keys) for keys in (TITLE_KEYS, BODY_KEYS))
+    if not isinstance(title, str) and not isinstance(body, str):
         raise ExhirdError(f"has no text under {', '.join(TITLE_KEYS + BODY_KEYS)}")
-    return f" {SEPARATOR} ".join(texts)
+    return " ".join(join_source(*(part if isinstance(part, str) else "" for part in (title, body))))
 
 
 def _phrases_of(record: dict[str, Any], keys: Sequence[str]) -> list[Phrase]:

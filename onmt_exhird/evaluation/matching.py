@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onmt_exhird.evaluation.conventions import Convention
 from onmt_exhird.stream import ABSENT, PRESENT, SEPARATOR, UNK, Phrase
-from onmt_exhird.text import stem_words
+from onmt_exhird.text import find_run, stem_words
 
 KINDS = ("present", "absent", "total")
 _WORD = re.compile(r"\w+")
@@ -18,8 +18,7 @@ _WORD = re.compile(r"\w+")
 class Reference:
     """What is the same for every system: a document's stemmed source and its gold phrases of each kind.
 
-    Stemmed phrases are strings with single blanks; `source` has a blank at either end, so that a phrase between
-    blanks is in it where, and only where, its words are a contiguous run of the source's.
+    Stemmed sources and phrases are strings, with a blank between words.
     """
 
     source: str
@@ -27,7 +26,7 @@ class Reference:
     gold_text: dict[str, list[str]]
 
     def kind_of(self, stemmed: str) -> str:
-        return "present" if f" {stemmed} " in self.source else "absent"
+        return "absent" if find_run(self.source, stemmed) < 0 else "present"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def prepare_reference(
     ['span tree']
     """
     reference = Reference(
-        source=f" {' '.join(stem_words(_words(source, convention.tokens)))} ",
+        source=" ".join(stem_words(_words(source, convention.tokens))),
         gold={kind: [] for kind in KINDS},
         gold_text={kind: [] for kind in KINDS},
     )

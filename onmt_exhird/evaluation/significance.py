@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.evaluation.conventions import Convention
-from onmt_exhird.evaluation.metrics import HEADLINE, Columns, scores
+from onmt_exhird.evaluation.metrics import HEADLINE, Columns, add_up, scores
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -61,7 +62,9 @@ def assess(
     seed: int = 1,
     progress: bool = False,
 ) -> Significance:
-    """Resample the documents, the same for all systems; a system with several runs stands for their average.
+    """Resample the documents, the same for all systems; the score of a system with several runs is their mean.
+
+    Each run is scored on its own, on every resample as on the documents themselves.
 
     The p-value of the paired bootstrap is that of a difference at least as far from the resamples' mean as the
     observed one is from zero; that of approximate randomisation comes from exchanging the two systems' results
@@ -74,8 +77,9 @@ def assess(
             f"{resamples} resamples with seed {seed} cannot be drawn; give at least 1, and a seed from 0 on"
         )
     names = list(systems[0][0])
-    matrices = [np.mean([[run[name] for name in names] for run in runs], axis=0).T for runs in systems]
-    observed = [_scores_of(matrix.sum(axis=0), names, convention) for matrix in matrices]
+    matrices = [[np.array([run[name] for name in names]).T for run in runs] for runs in systems]
+    # As the scores that are shown, to the last digit.
+    observed = [mean_and_deviation([scores(add_up(run), convention) for run in runs])[0] for runs in systems]
     drawn = _bootstrap(matrices, names, convention, resamples, np.random.default_rng([seed, 0]), progress)
     intervals = []
     for sample in drawn:
@@ -88,7 +92,7 @@ def assess(
         exchanged = _exchange(*pair, names, convention, resamples, generator)
         comparisons.append({})
         for name in HEADLINE:
-            difference = float(observed[index][name] - observed[0][name])
+            difference = observed[index][name] - observed[0][name]
             chance = drawn[index][name] - drawn[0][name]
             comparisons[-1][name] = Comparison(
                 difference,
@@ -108,45 +112,54 @@ def _blocks(resamples: int) -> list[int]:
 
 
 def _bootstrap(
-    matrices: Sequence[ndarray],
+    matrices: Sequence[Sequence[ndarray]],
     names: Sequence[str],
     convention: Convention,
     resamples: int,
     generator: Generator,
     progress: bool,
 ) -> list[dict[str, ndarray]]:
-    """The scores of each system on each resample, from matrices of shape (documents, quantities)."""
+    """The mean scores of each system on each resample, from its runs' matrices of shape (documents, quantities)."""
     import numpy as np
     from tqdm import tqdm
 
-    documents = len(matrices[0])
-    sums: list[list[ndarray]] = [[] for _ in matrices]
+    documents = len(matrices[0][0])
+    blocks: list[list[dict[str, ndarray]]] = [[] for _ in matrices]
     for size in tqdm(_blocks(resamples), desc="bootstrap", leave=False, disable=None if progress else True):
         draws = (generator.integers(0, documents, documents) for _ in range(size))
         weights = np.stack([np.bincount(draw, minlength=documents) for draw in draws]).astype(float)
-        for index, matrix in enumerate(matrices):
-            sums[index].append(weights @ matrix)  # (size, quantities)
-    return [_scores_of(np.concatenate(blocks), names, convention) for blocks in sums]
+        for index, runs in enumerate(matrices):
+            of_runs = [_scores_of(weights @ run, names, convention) for run in runs]
+            blocks[index].append({name: np.mean([one[name] for one in of_runs], axis=0) for name in of_runs[0]})
+    return [{name: np.concatenate([block[name] for block in drawn]) for name in drawn[0]} for drawn in blocks]
 
 
 def _exchange(
-    first: ndarray,
-    second: ndarray,
+    first: Sequence[ndarray],
+    second: Sequence[ndarray],
     names: Sequence[str],
     convention: Convention,
     resamples: int,
     generator: Generator,
 ) -> dict[str, ndarray]:
-    """Differences of the headline scores when each document's results change sides with probability one half."""
+    """Differences of the headline scores when each document's results change sides with probability one half.
+
+    The mean over all pairs of a first and a second run, so that the order of the runs and their number do not matter.
+    """
     import numpy as np
 
-    change = second - first  # (documents, quantities)
-    moved = np.concatenate(
-        [generator.integers(0, 2, (size, len(change))).astype(float) @ change for size in _blocks(resamples)]
-    )  # (resamples, quantities)
-    after_first = _scores_of(first.sum(axis=0) + moved, names, convention)
-    after_second = _scores_of(second.sum(axis=0) - moved, names, convention)
-    return {name: after_second[name] - after_first[name] for name in HEADLINE}
+    blocks: list[dict[str, ndarray]] = []
+    for size in _blocks(resamples):
+        sides = generator.integers(0, 2, (size, len(first[0]))).astype(float)
+        stay, move = ([[part @ run for run in runs] for runs in (first, second)] for part in (1 - sides, sides))
+        differences: dict[str, list[ndarray]] = {name: [] for name in HEADLINE}
+        for one, other in product(range(len(first)), range(len(second))):
+            after_first = _scores_of(stay[0][one] + move[1][other], names, convention)
+            after_second = _scores_of(stay[1][other] + move[0][one], names, convention)
+            for name in HEADLINE:
+                differences[name].append(after_second[name] - after_first[name])
+        blocks.append({name: np.mean(values, axis=0) for name, values in differences.items()})
+    return {name: np.concatenate([block[name] for block in blocks]) for name in HEADLINE}
 
 
 def _p_value(by_chance: ndarray, observed: float) -> float:

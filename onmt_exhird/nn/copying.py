@@ -77,12 +77,11 @@ class _LogSoftmaxAt(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, columns: Tensor) -> Tensor:
-        with torch.autocast(hidden.device.type, enabled=False):
-            logits = torch.addmm(bias, hidden, weight.t())  # (n, V)
-            picked = logits.gather(1, columns)  # (n, k)
-            largest = logits.amax(1, keepdim=True)  # (n, 1)
-            numerators = logits.sub_(largest).exp_()  # (n, V)
-            total = numerators.sum(1, keepdim=True)  # (n, 1)
+        logits = torch.addmm(bias, hidden, weight.t())  # (n, V)
+        picked = logits.gather(1, columns)  # (n, k)
+        largest = logits.amax(1, keepdim=True)  # (n, 1)
+        numerators = logits.sub_(largest).exp_()  # (n, V)
+        total = numerators.sum(1, keepdim=True)  # (n, 1)
         ctx.save_for_backward(hidden, weight, columns, numerators, total)
         return (picked - largest).sub_(total.log())
 
@@ -138,14 +137,19 @@ class CopyGenerator(nn.Module):
         Every value and every gradient is finite. A token that is only copied (out of the vocabulary, or
         padding) has at least the copy mass ``finfo.tiny``, with no gradient to the attention below it;
         a vocabulary word whose copy mass is zero has exactly log (1 - g) P_V.
+
+        Computed in the precision of the weights, under autocast too: small probabilities are what a loss is made of.
         """
-        hidden = hidden.to(self.weight.dtype)
+        with torch.autocast(hidden.device.type, enabled=False):
+            return self._score(hidden.to(self.weight.dtype), attention.to(self.weight.dtype), src_ext, candidates)
+
+    def _score(self, hidden: Tensor, attention: Tensor, src_ext: Tensor, candidates: Tensor) -> Tensor:
+        """`score`, of inputs in the precision of the weights."""
         only_copied = (candidates >= self.vocab_size) | (candidates == self.pad_id)  # (n, k)
         columns = candidates.masked_fill(only_copied, self._some_word)
         log_p = _LogSoftmaxAt.apply(hidden, self.weight, self._bias_without_padding(), columns)  # (n, k)
 
         matches = src_ext.unsqueeze(1) == candidates.unsqueeze(2)  # (n, k, src_len)
-        attention = attention.to(hidden.dtype)
         mass = torch.bmm(matches.to(hidden.dtype), attention.unsqueeze(2)).squeeze(2)  # (n, k)
         tiny = torch.finfo(mass.dtype).tiny
         not_copied = (mass < tiny) & ~only_copied

@@ -1,0 +1,75 @@
+"""Predictions beside the gold keyphrases."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from conftest import write_lines
+
+from onmt_exhird.stream import read_leniently
+
+TOOL = Path(__file__).parents[1] / "tools" / "side_by_side.py"
+
+
+def load_tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("side_by_side", TOOL)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+tool = load_tool()
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "lines"),
+    [
+        ("graphs ; spanning tree", "spanning trees ; code", ["= spanning trees", "+ code", "- graphs"]),
+        ("<p_start> graph ; <a_start> tree ;", "<a_start> graph ;", ["= graph", "- tree"]),
+        ("spanning tree", "tree ; tree spanning", ["+ tree", "+ tree spanning", "- spanning tree"]),
+        ("graph", "graph ; graph", ["= graph", "= graph"]),
+        ("b ; a", "", ["- b", "- a"]),
+        ("", "b ; a", ["+ b", "+ a"]),
+        ("", "", []),
+    ],
+)
+def test_phrases_are_marked_as_found_wrong_or_missed(gold: str, predicted: str, lines: list[str]) -> None:
+    assert tool.compare(read_leniently(gold), read_leniently(predicted)) == lines
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    return {
+        "--src": write_lines(tmp_path / "test.src", ["fast graphs", "deep trees", "code"]),
+        "--gold": write_lines(tmp_path / "test.tgt", ["graph", "tree", "code"]),
+        "--pred": write_lines(tmp_path / "test.pred", ["graphs", "forest", "code"]),
+    }
+
+
+def run(monkeypatch: pytest.MonkeyPatch, files: dict[str, Path], *more: str) -> int:
+    arguments = [str(part) for pair in files.items() for part in pair]
+    monkeypatch.setattr(sys, "argv", ["side_by_side.py", *arguments, *more])
+    return tool.main()
+
+
+def test_the_first_documents_are_shown(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, files, "--count", "2") == 0
+    assert capsys.readouterr().out == "fast graphs\n    = graphs\n\ndeep trees\n    + forest\n    - tree\n\n"
+
+
+@pytest.mark.parametrize("option", ["--src", "--gold", "--pred"])
+def test_a_missing_file_is_one_sentence_and_status_2(
+    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    files[option].unlink()
+    assert run(monkeypatch, files) == 2
+    captured = capsys.readouterr()
+    assert captured.err == f"side_by_side.py: error: cannot read {files[option]}: No such file or directory\n"
+    assert captured.out == ""
