@@ -11,7 +11,7 @@ from onmt.bin import build_vocab, train, translate
 from onmt.utils.parse import ArgumentParser
 
 from onmt_exhird.bridge.checkpoints import load_harmless
-from onmt_exhird.bridge.data_checks import check_corpus, check_same_length, check_streams, count_lines
+from onmt_exhird.bridge.data_checks import check_corpus, check_keys, check_same_length, check_streams, count_lines
 from onmt_exhird.errors import ExhirdError
 
 PARSERS = {"train": train._get_parser, "build_vocab": build_vocab._get_parser, "translate": translate._get_parser}
@@ -139,7 +139,7 @@ def test_a_target_that_is_no_stream_is_named_with_its_line(line: str, reason: st
 
 def test_a_misspelt_key_of_a_corpus_is_answered_with_the_nearest() -> None:
     with pytest.raises(ExhirdError, match=r"unknown key 'path_scr' in data/train; did you mean 'path_src'\?"):
-        check_corpus("train", {"path_scr": "x"}, needs_streams=False)
+        check_keys("train", {"path_scr": "x"})
 
 
 def test_training_stops_before_any_work(workshop: Path) -> None:
@@ -177,3 +177,14 @@ def test_what_is_no_checkpoint_is_said_to_be_none(tmp_path: Path) -> None:
     write_lines(tmp_path / "text.pt", ["this is text"])
     with pytest.raises(ExhirdError, match=r"text\.pt is no checkpoint"):
         load_harmless(tmp_path / "text.pt")
+
+
+def test_an_empty_training_file_is_named(tmp_path: Path) -> None:
+    empty = str(write_lines(tmp_path / "empty.src", []))
+    with pytest.raises(ExhirdError, match=r"empty\.src has no lines"):
+        check_corpus({"path_src": empty, "path_tgt": empty}, needs_streams=False)
+
+
+def test_a_window_beyond_all_streams_is_all() -> None:
+    arguments = [*NEEDED["translate"], "-exclusive_window", "99999999999999999999"]
+    assert translate._get_parser().parse_args(arguments).exclusive_window is None

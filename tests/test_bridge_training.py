@@ -109,6 +109,8 @@ def test_statistics_travel_between_processes() -> None:
         ("-exclusive_loss_window 2", "-exclusive_loss_window needs a model that copies"),
         ("-copy_attn -copy_attn_force", "-copy_attn_force does not go with"),
         ("-copy_attn -lambda_align 0.5", "-lambda_align does not go with"),
+        ("-copy_attn -truncated_decoder 5", "-truncated_decoder does not go with"),
+        ("-valid_metrics KEYPHRASE_F2", "unknown metric 'KEYPHRASE_F2', .*did you mean 'KEYPHRASE_F1'"),
         ("-copy_attn -input_feed 0", "leave -input_feed 0 out"),
         ("-copy_attn -decoder_type exhird -lambda_coverage 1", "-lambda_coverage is for -decoder_type rnn"),
         ("-copy_attn -model_task lm", "a language model does not have"),

@@ -201,8 +201,8 @@ def test_beam_scores_are_written(workshop: Path, trained: Trained) -> None:
         assert stream.parse(prediction) and float(score) < 0
 
 
-def test_doubled_blanks_are_no_words(workshop: Path, trained: Trained) -> None:
-    write_lines(workshop / "wide.src", ["a  note   about  deep graph  with proofs"])
+def test_blanks_of_any_kind_are_no_words(workshop: Path, trained: Trained) -> None:
+    write_lines(workshop / "wide.src", ["a  note   about\u3000deep \u2028 graph  \x1c with proofs"])
     (line,) = translate(workshop, trained("rnn"), "wide.src", "-min_phrases", 8, "-beam_size", 1)
     assert len(stream.parse(line)) >= 8
 

@@ -1,7 +1,8 @@
 """Everything that knows OpenNMT-py: what is registered with it, and what of it is replaced and why.
 
 `install` is called by the one-line module that the wheel puts beside OpenNMT-py's own decoders
-(see tools/build_backend.py), so the stock commands, spawned workers and ``python -m`` all have it.
+(see tools/build_backend.py), so the stock commands have it, started as scripts or with ``python -m``, and so have
+spawned workers.
 """
 
 from __future__ import annotations

@@ -31,8 +31,10 @@ def add_extended_ids(vocabs: dict[str, Any], example: Example) -> Example:
     """Give an example its extended ids, of the source and, if it has one, of the target."""
     vocab = vocabs["tgt"]
     lookup, unk_id, size = vocab.lookup_token, vocab.lookup_token(UNK), len(vocab)
-    tokens = [token or UNK for token in example["src"]["src"].split(" ")]  # between two blanks is no word to copy
-    source, words = extend_source(tokens, lookup, unk_id, size)
+    if "feats" not in example["src"]:
+        # Cut as streams are read, at any white space: else a copied token could hold a blank or end a line.
+        example["src"]["src"] = " ".join(example["src"]["src"].split()) or UNK
+    source, words = extend_source(example["src"]["src"].split(" "), lookup, unk_id, size)
     example["src_ext"] = source
     example["src_ex_vocab"] = OutOfVocabulary(words)
     if example["tgt"] is not None:

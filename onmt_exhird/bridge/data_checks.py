@@ -6,8 +6,10 @@ import os
 from argparse import Namespace
 from typing import Any
 
+import yaml
+
 from onmt_exhird import stream
-from onmt_exhird.bridge.options import nearest
+from onmt_exhird.bridge.options import nearest, unknown
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 
@@ -57,11 +59,16 @@ def check_streams(path: str) -> None:
                 ) from None
 
 
-def check_corpus(name: str, corpus: dict[str, Any], needs_streams: bool) -> None:
+def check_keys(name: str, corpus: dict[str, Any]) -> None:
     for key in corpus:
         if key not in CORPUS_KEYS:
             raise ExhirdError(f"unknown key '{key}' in data/{name}{nearest(key, CORPUS_KEYS)}")
+
+
+def check_corpus(corpus: dict[str, Any], needs_streams: bool) -> None:
     src, tgt = corpus.get("path_src"), corpus.get("path_tgt")
+    if src and not count_lines(src):
+        raise ExhirdError(f"{src} has no lines")
     if src and tgt:
         check_same_length(src, tgt)
         if needs_streams:
@@ -83,18 +90,17 @@ def check_training_files(parse: Upstream) -> None:
     def known_transforms(opt: Namespace) -> None:
         for name in opt._all_transform:
             if name not in parse.AVAILABLE_TRANSFORMS:
-                known = sorted(parse.AVAILABLE_TRANSFORMS)
-                raise ExhirdError(
-                    f"unknown transform '{name}', the known ones are {', '.join(known)}{nearest(name, known)}"
-                )
+                raise unknown("transform", name, parse.AVAILABLE_TRANSFORMS)
         validate_transforms(opt)
 
     def checked(opt: Namespace) -> None:
+        for name, corpus in yaml.safe_load(opt.data).items():
+            check_keys(name, corpus)
         validate_data(opt)
         writes_streams = getattr(opt, "decoder_type", "") in KEYPHRASE_DECODERS
         needs_streams = writes_streams or getattr(opt, "exclusive_loss_window", 0) > 0
-        for name, corpus in opt.data.items():
-            check_corpus(name, corpus, needs_streams or "keyphrase" in corpus["transforms"])
+        for corpus in opt.data.values():
+            check_corpus(corpus, needs_streams or "keyphrase" in corpus["transforms"])
 
     parser_class._validate_data = staticmethod(checked)
     parser_class._validate_file = staticmethod(exists)

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch
+from onmt_exhird.bridge.options import unknown
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import CopyGenerator
-from onmt_exhird.nn.losses import Rivals, find_rivals, stream_losses
+from onmt_exhird.nn.losses import find_rivals, stream_losses
 from onmt_exhird.stream import TAGS
 
 JUDGED_EVERY = 20  # training batches per one whose accuracy is counted: it needs the distribution that training avoids
@@ -51,14 +52,19 @@ def report_both_losses(trainer: Upstream) -> None:
 
 
 def check_options(opt: Namespace) -> None:
-    """What cannot be combined with our copying, by the names of the options."""
+    """What is unknown, or cannot be combined with our copying, by the names of the options."""
+    from onmt.scorers import AVAILABLE_SCORERS
+
+    for metric in opt.valid_metrics:
+        if metric not in AVAILABLE_SCORERS:
+            raise unknown("metric", metric, AVAILABLE_SCORERS)
     if opt.exclusive_loss_window and not opt.copy_attn:
         raise ExhirdError("-exclusive_loss_window needs a model that copies: add -copy_attn")
     if not opt.copy_attn:
         return
     if opt.model_task != "seq2seq":
         raise ExhirdError("-copy_attn copies from a source, which a language model does not have: leave it out")
-    for option in ("copy_attn_force", "lambda_align", "lm_prior_model", "zero_out_prompt_loss"):
+    for option in ("copy_attn_force", "lambda_align", "lm_prior_model", "zero_out_prompt_loss", "truncated_decoder"):
         if getattr(opt, option):
             raise ExhirdError(f"-{option} does not go with the plug-in's copying: leave it or -copy_attn out")
     if opt.decoder_type == "rnn" and not opt.input_feed:
@@ -101,15 +107,11 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
             if not self.copy_attn:
                 loss, stats = super().forward(batch, output, attns, trunc_start, trunc_size)
                 return loss + self.auxiliary(), stats
-            end = None if trunc_size is None else trunc_start + trunc_size
-            part = slice(trunc_start + 1, end)
-            targets = batch["tgt_ext"][:, part]  # (batch, tgt_len)
+            targets = batch["tgt_ext"][:, 1:]  # (batch, tgt_len)
             rivals = None
             if self.exclusive_window:
-                # Over the whole target: with truncated back-propagation a rival may stand in an earlier part.
                 tag_ids = [self.vocab.lookup_token(tag) for tag in TAGS]
-                whole = find_rivals(batch["tgt_ext"], tag_ids, self.exclusive_window, self.padding_idx)
-                rivals = Rivals(*(tensor[:, part] for tensor in whole))
+                rivals = find_rivals(targets, tag_ids, self.exclusive_window, self.padding_idx)
             losses = stream_losses(self.generator, output, attns["copy"], batch["src_map"], targets, rivals)
             total = losses.joint(self.exclusive_weight) + self.auxiliary()
             if self.lambda_coverage:
@@ -118,8 +120,7 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
                 )
 
             words = int((targets != self.padding_idx).sum())
-            documents = len(targets) if trunc_start == 0 else 0
-            stats = onmt.utils.Statistics(losses.generation.sum().item(), min(documents, 1), documents, words)
+            stats = onmt.utils.Statistics(losses.generation.sum().item(), 1, len(targets), words)
             stats.exclusive = losses.exclusive.sum().item() if rivals is not None else None
             stats.n_judged = 0
             if self.batches % self.judged_every == 0:

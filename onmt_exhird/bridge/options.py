@@ -24,6 +24,16 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
+def unknown(kind: str, name: str, known: Iterable[str]) -> ExhirdError:
+    """The error for a name that does not exist.
+
+    >>> print(unknown("decoder_type", "rnm", ["rnn", "cnn"]))
+    unknown decoder_type 'rnm', the known ones are cnn, rnn; did you mean 'rnn'?
+    """
+    choices = sorted(known)
+    return ExhirdError(f"unknown {kind} '{name}', the known ones are {', '.join(choices)}{nearest(name, choices)}")
+
+
 def _window(value: str) -> int | None:
     from onmt_exhird.search import parse_window
 
@@ -212,6 +222,8 @@ def check_sizes(opt: argparse.Namespace) -> None:
         must_equal("tgt_word_vec_size", "dec_hid_size", "-share_decoder_embeddings makes them one with the output")
     if opt.share_embeddings:
         must_equal("src_word_vec_size", "tgt_word_vec_size", "-share_embeddings makes them one")
+        if not getattr(opt, "share_vocab", True):
+            raise ExhirdError("-share_embeddings needs one vocabulary for both sides: add -share_vocab")
     if opt.encoder_type == "transformer" and opt.n_src_feats == 0:
         must_equal("src_word_vec_size", "enc_hid_size", "a Transformer encoder adds to its embeddings")
     if opt.decoder_type == "transformer":
@@ -233,8 +245,7 @@ def name_the_known_models(parse: Upstream) -> None:
         for option, known in used.items():
             name = getattr(model_opt, option)
             if name not in known:
-                choices = ", ".join(sorted(known))
-                raise ExhirdError(f"unknown {option} '{name}', the known ones are {choices}{nearest(name, known)}")
+                raise unknown(option, name, known)
         check_sizes(model_opt)
         validate(model_opt)
 

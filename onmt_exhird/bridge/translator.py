@@ -77,6 +77,8 @@ def search_over_extended_ids(module: Upstream) -> None:
             translator = super().from_opt(model, vocabs, opt, *args, **kwargs)
             if translator.copy_attn and not hasattr(model.generator, "mixture"):
                 raise ExhirdError("models that copy cannot be decoded as an ensemble: give one -model")
+            if translator.copy_attn and opt.report_align:
+                raise ExhirdError("-report_align does not know copied words: leave it out")
             translator.constraint = build_constraint(vocabs["tgt"], opt, translator._dev)
             if translator.constraint is not None:
                 # A short document may have many phrases: the phrase limits take the place of the ratio.

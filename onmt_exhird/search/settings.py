@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from onmt_exhird.errors import ExhirdError
 
+UNFILLABLE = 10**6  # a window that no stream fills is the same as all
+
 
 def parse_window(text: str) -> int | None:
     """Read ``-exclusive_window``: a number, or ``all`` for no limit, which is None.
@@ -21,7 +23,7 @@ def parse_window(text: str) -> int | None:
         raise ExhirdError(f"-exclusive_window is '{text}'; give a number of phrases, 0 for off, or 'all'") from None
     if window < 0:
         raise ExhirdError(f"-exclusive_window is {window}; give 0 for off, a positive number of phrases, or 'all'")
-    return window
+    return window if window < UNFILLABLE else None
 
 
 @dataclass(frozen=True)
