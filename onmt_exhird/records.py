@@ -11,7 +11,6 @@ import gzip
 import json
 import zlib
 from collections.abc import Callable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -83,13 +82,11 @@ def _cut(data: IO[bytes], path: Path) -> Iterator[RawRecord]:
     """Cut into lines; a ``.json`` file only if it has one record a line, as KP20k's do, else into JSON values."""
     unit, number, found = "line", 0, False
     try:
-        head = data.readline(MAX_RECORD).removeprefix(codecs.BOM_UTF8)
-        line = head.strip()
-        if path.name.removesuffix(".gz").endswith(".jsonl") or (line.startswith(b"{") and line.endswith(b"}")):
-            pieces = _cut_lines(head, data)
-        else:
-            unit = "record"
-            pieces = _cut_values(_Window(head, data))
+        _rewind(data)
+        in_lines = path.name.removesuffix(".gz").endswith(".jsonl") or _has_lines(data)
+        _rewind(data)
+        unit = "line" if in_lines else "record"
+        pieces = _cut_lines(data) if in_lines else _cut_values(_Window(data))
         for number, piece in enumerate(pieces, start=1):
             if piece:
                 yield RawRecord(f"{path}, {unit} {number}", piece)
@@ -102,9 +99,36 @@ def _cut(data: IO[bytes], path: Path) -> Iterator[RawRecord]:
         yield RawRecord(f"{path}, {unit} {number + 1}", b"", str(error))
 
 
-def _cut_lines(head: bytes, data: IO[bytes]) -> Iterator[bytes]:
+def _rewind(data: IO[bytes]) -> None:
+    """Go to the first byte of the text, behind a byte order mark."""
+    data.seek(0)
+    if data.read(len(codecs.BOM_UTF8)) != codecs.BOM_UTF8:
+        data.seek(0)
+
+
+def _has_lines(data: IO[bytes]) -> bool:
+    """Whether a ``.json`` file has one record a line: it is no list, and begins with no object of several lines.
+
+    So it is also where the first lines are blank or broken: these are then reported, and the others read.
+    """
+    line = b" "
+    while line.isspace():
+        line = data.readline(_CHUNK)
+    sign = line.strip()[:1]
+    if sign != b"{":
+        return sign != b"["
+    _rewind(data)
+    window = _Window(data)
+    try:
+        window.next_sign()
+        return b"\n" not in window.take_value()
+    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error):
+        return True  # no object begins here; data that breaks off does so again when it is read, line by line
+
+
+def _cut_lines(data: IO[bytes]) -> Iterator[bytes]:
     """The lines, blank ones as nothing."""
-    for line in chain([head], iter(lambda: data.readline(MAX_RECORD), b"")):
+    for line in iter(lambda: data.readline(MAX_RECORD), b""):
         if len(line) == MAX_RECORD:
             raise ValueError(f"the line has more than {MAX_RECORD} bytes; a list of records belongs into a .json file")
         yield line.strip()
@@ -113,12 +137,12 @@ def _cut_lines(head: bytes, data: IO[bytes]) -> Iterator[bytes]:
 class _Window:
     """The part of a JSON text that is in memory; it slides on with what is asked for."""
 
-    def __init__(self, head: bytes, data: IO[bytes]) -> None:
+    def __init__(self, data: IO[bytes]) -> None:
         # What is not UTF-8 passes through unharmed: it is to be reported for its own record.
         self.decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self.scan = json.JSONDecoder().raw_decode
         self.data = data
-        self.text = self.decoder.decode(head)
+        self.text = ""
         self.position = 0
 
     def read_on(self) -> bool:
@@ -225,7 +249,8 @@ def _take_keywords(record: dict[str, Any], names: tuple[str, ...]) -> list[str]:
     if isinstance(value, str):
         return split_keywords(value)
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return value
+        # What holds no keyphrase stays, so that it is counted among those left out.
+        return [keyword for item in value for keyword in split_keywords(item) or [item]]
     raise Unusable("not a record", f"{name!r} is neither a list of strings nor a string with ';'")
 
 

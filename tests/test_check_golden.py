@@ -118,6 +118,30 @@ def test_a_file_without_one_weight_is_an_error(
     assert "decoder.word_attention" in capsys.readouterr().err
 
 
+def test_a_file_without_one_gradient_is_an_error(
+    tmp_path: Path, golden: dict[str, Any], capsys: pytest.CaptureFixture[str]
+):
+    del golden["gradients"]["grad"]["b_g"]
+    assert tool.main([write(tmp_path, golden)]) == 2
+    assert "golden.json has no gradient of 'b_g'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("damage", ["a word", "a phrase less", "two phrases in one"])
+def test_phrases_that_are_not_those_of_the_target_are_an_error(
+    tmp_path: Path, golden: dict[str, Any], capsys: pytest.CaptureFixture[str], damage: str
+):
+    phrases = golden["documents"][1]["expected"]["phrases"]
+    if damage == "a word":
+        phrases[0][1] = "w06"
+    elif damage == "a phrase less":
+        del phrases[2]
+    else:
+        phrases[0] += phrases.pop(1)
+    assert tool.main([write(tmp_path, golden)]) == 2
+    message = "golden.json: the expected phrases of document 2 are not those of its target"
+    assert message in capsys.readouterr().err
+
+
 def test_a_missing_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert tool.main([str(tmp_path / "none.json")]) == 2
     assert "none.json cannot be read: No such file" in capsys.readouterr().err

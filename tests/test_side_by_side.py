@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -51,25 +50,37 @@ def files(tmp_path: Path) -> dict[str, Path]:
     }
 
 
-def run(monkeypatch: pytest.MonkeyPatch, files: dict[str, Path], *more: str) -> int:
-    arguments = [str(part) for pair in files.items() for part in pair]
-    monkeypatch.setattr(sys, "argv", ["side_by_side.py", *arguments, *more])
-    return tool.main()
+def run(files: dict[str, Path], *more: str) -> int:
+    return tool.main([*(str(part) for pair in files.items() for part in pair), *more])
 
 
-def test_the_first_documents_are_shown(
-    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(monkeypatch, files, "--count", "2") == 0
+def test_the_first_documents_are_shown(files: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(files, "--count", "2") == 0
     assert capsys.readouterr().out == "fast graphs\n    = graphs\n\ndeep trees\n    + forest\n    - tree\n\n"
 
 
 @pytest.mark.parametrize("option", ["--src", "--gold", "--pred"])
 def test_a_missing_file_is_one_sentence_and_status_2(
-    files: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str
+    files: dict[str, Path], capsys: pytest.CaptureFixture[str], option: str
 ) -> None:
     files[option].unlink()
-    assert run(monkeypatch, files) == 2
+    assert run(files) == 2
     captured = capsys.readouterr()
-    assert captured.err == f"side_by_side.py: error: cannot read {files[option]}: No such file or directory\n"
+    assert captured.err.endswith(f": error: cannot read {files[option]}: No such file or directory\n")
     assert captured.out == ""
+
+
+@pytest.mark.parametrize("option", ["--src", "--gold", "--pred"])
+def test_a_shorter_file_is_one_sentence_and_status_2(
+    files: dict[str, Path], capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    write_lines(files[option], ["one", "two"])
+    assert run(files) == 2
+    captured = capsys.readouterr()
+    assert f"{files[option]} has 2" in captured.err and "give files of the same documents" in captured.err
+    assert captured.out == ""
+
+
+def test_only_the_lines_asked_for_must_be_there(files: dict[str, Path]) -> None:
+    write_lines(files["--pred"], ["one", "two"])
+    assert run(files, "--count", "2") == 0

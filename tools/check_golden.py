@@ -292,7 +292,27 @@ def load(path: Path) -> dict[str, Any]:
     missing = [key for key in needed if not isinstance(golden, dict) or not golden.get(key)]
     if missing:
         raise ExhirdError(f"{path} has no '{missing[0]}'; give a golden file of a model such as model_public.json")
+    ungraded = [name for name in golden["weights"] if name not in golden["gradients"]["grad"]]
+    if ungraded:
+        raise ExhirdError(f"{path} has no gradient of '{ungraded[0]}'; give a golden file with one for every weight")
+    for number, document in enumerate(golden["documents"], start=1):
+        if document["expected"]["phrases"] != split_target(document["tgt"]):
+            raise ExhirdError(f"{path}: the expected phrases of document {number} are not those of its target")
     return golden
+
+
+def split_target(tokens: Sequence[str]) -> list[list[str]]:
+    """The tokens of each phrase, and of the end.
+
+    >>> split_target("<p_start> graph ; <a_start> tree ;".split())
+    [['<p_start>', 'graph', ';'], ['<a_start>', 'tree', ';'], ['</s>']]
+    """
+    phrases: list[list[str]] = [[]]
+    for token in [*tokens, EOS]:
+        phrases[-1].append(token)
+        if token == END:
+            phrases.append([])
+    return phrases
 
 
 def check(path: Path) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import textwrap
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -37,7 +38,17 @@ def read_lines(path: Path, count: int) -> list[str]:
         raise ExhirdError(f"cannot read {path}: {error.strerror}") from None
 
 
-def main() -> int:
+def read_alike(paths: Sequence[Path], count: int) -> list[list[str]]:
+    """The first lines of each file, as many of one as of another."""
+    files = [read_lines(path, count) for path in paths]
+    for path, lines in zip(paths, files, strict=True):
+        if len(lines) != len(files[0]):
+            both = f"{paths[0]} has {len(files[0])} of the first {count} lines, {path} has {len(lines)}"
+            raise ExhirdError(f"{both}; give files of the same documents")
+    return files
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -47,13 +58,13 @@ def main() -> int:
     parser.add_argument("--gold", type=Path, required=True, help="target lines")
     parser.add_argument("--pred", type=Path, required=True, help="predicted lines")
     parser.add_argument("--count", type=int, default=5, help="how many documents (default: %(default)s)")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     try:
-        files = [read_lines(path, args.count) for path in (args.src, args.gold, args.pred)]
+        files = read_alike([args.src, args.gold, args.pred], args.count)
     except ExhirdError as error:
         print(f"{parser.prog}: error: {error}", file=sys.stderr)
         return 2
-    for source, gold, predicted in zip(*files, strict=False):
+    for source, gold, predicted in zip(*files, strict=True):
         print(textwrap.fill(source, 100))
         for line in compare(read_leniently(gold), read_leniently(predicted)):
             print(f"    {line}")
