@@ -292,9 +292,9 @@ def load(path: Path) -> dict[str, Any]:
     missing = [key for key in needed if not isinstance(golden, dict) or not golden.get(key)]
     if missing:
         raise ExhirdError(f"{path} has no '{missing[0]}'; give a golden file of a model such as model_public.json")
-    ungraded = [name for name in golden["weights"] if name not in golden["gradients"]["grad"]]
-    if ungraded:
-        raise ExhirdError(f"{path} has no gradient of '{ungraded[0]}'; give a golden file with one for every weight")
+    without = [name for name in golden["weights"] if name not in golden["gradients"]["grad"]]
+    if without:
+        raise ExhirdError(f"{path} has no gradient of '{without[0]}'; give a golden file with one for every weight")
     for number, document in enumerate(golden["documents"], start=1):
         if document["expected"]["phrases"] != split_target(document["tgt"]):
             raise ExhirdError(f"{path}: the expected phrases of document {number} are not those of its target")
