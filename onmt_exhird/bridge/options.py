@@ -61,85 +61,68 @@ def _fraction(value: str) -> float:
     return number
 
 
-def add_train_options(parser: Any) -> None:
-    group = parser.add_argument_group("Keyphrases: training (onmt_exhird)")
-    group.add(
-        "--exclusive_loss_window",
-        "-exclusive_loss_window",
-        type=_at_least(0, int),
-        default=0,
-        help="K_EL: the exclusive loss keeps the first word of a phrase from those of the K phrases before it; 0 = off",
-    )
-    group.add(
-        "--exclusive_loss_weight",
-        "-exclusive_loss_weight",
-        type=_at_least(0, float),
-        default=1.0,
-        help="weight of the exclusive loss beside the generation loss",
-    )
-    group.add(
-        "--orthogonal_weight",
-        "-orthogonal_weight",
-        type=_at_least(0, float),
-        default=0.03,
-        help="decoder catseqd: weight of the loss that keeps the states at phrase ends orthogonal",
-    )
-    group.add(
-        "--target_encoder_weight",
-        "-target_encoder_weight",
-        type=_at_least(0, float),
-        default=0.03,
-        help="decoder catseqd: weight of the loss that the target encoder learns by",
-    )
-    group.add(
-        "--plateau_decay",
-        "-plateau_decay",
-        type=_fraction,
-        default=1.0,
-        help="factor on the learning rate whenever validation perplexity is above the previous one; 1.0 = off",
-    )
-    group.add(
-        "--plateau_min_lr",
-        "-plateau_min_lr",
-        type=_at_least(0, float),
-        default=1e-5,
-        help="the learning rate that -plateau_decay does not go below",
-    )
+TRAIN_OPTIONS: dict[str, dict[str, Any]] = {
+    "exclusive_loss_window": {
+        "type": _at_least(0, int),
+        "default": 0,
+        "help": "K_EL: the exclusive loss keeps a phrase's first word from those of the K phrases before it; 0 = off",
+    },
+    "exclusive_loss_weight": {
+        "type": _at_least(0, float),
+        "default": 1.0,
+        "help": "weight of the exclusive loss beside the generation loss",
+    },
+    "orthogonal_weight": {
+        "type": _at_least(0, float),
+        "default": 0.03,
+        "help": "catseqd: weight of the orthogonal regularisation of the states that predict ';'",
+    },
+    "target_encoder_weight": {
+        "type": _at_least(0, float),
+        "default": 0.03,
+        "help": "catseqd: weight of the loss that trains the target encoder",
+    },
+    "plateau_decay": {
+        "type": _fraction,
+        "default": 1.0,
+        "help": "factor on the learning rate whenever validation perplexity is above the previous one; 1.0 = off",
+    },
+    "plateau_min_lr": {
+        "type": _at_least(0, float),
+        "default": 1e-5,
+        "help": "the learning rate that -plateau_decay does not go below",
+    },
+}
+
+TRANSLATE_OPTIONS: dict[str, dict[str, Any]] = {
+    "exclusive_search": {
+        "action": "store_true",
+        "help": "no phrase begins with the first word of one of the phrases just before it",
+    },
+    "exclusive_window": {
+        "type": _window,
+        "default": "1",
+        "metavar": "N|all",
+        "help": "K_ES: how many of the phrases before count for -exclusive_search",
+    },
+    "exclude_stems": {
+        "action": "store_true",
+        "help": "with -exclusive_search: words of one stem count as one word",
+    },
+    "exclude_phrases": {
+        "action": "store_true",
+        "help": "never complete a phrase that equals an earlier one after stemming",
+    },
+    "min_phrases": {"type": _at_least(0, int), "default": 1, "help": "least phrases of a document"},
+    "max_phrases": {"type": _at_least(1, int), "default": 20, "help": "most phrases of a document"},
+    "max_phrase_words": {"type": _at_least(1, int), "default": 5, "help": "most words of a phrase"},
+}
 
 
-def add_translate_options(parser: Any) -> None:
-    group = parser.add_argument_group("Keyphrases: search (onmt_exhird)")
-    group.add(
-        "--exclusive_search",
-        "-exclusive_search",
-        action="store_true",
-        help="no phrase begins with the first word of one of the phrases just before it",
-    )
-    group.add(
-        "--exclusive_window",
-        "-exclusive_window",
-        type=_window,
-        default="1",
-        metavar="N|all",
-        help="K_ES: how many of the phrases before count for -exclusive_search",
-    )
-    group.add(
-        "--exclude_stems",
-        "-exclude_stems",
-        action="store_true",
-        help="with -exclusive_search: words of one stem count as one word",
-    )
-    group.add(
-        "--exclude_phrases",
-        "-exclude_phrases",
-        action="store_true",
-        help="never complete a phrase that equals an earlier one after stemming",
-    )
-    group.add("--min_phrases", "-min_phrases", type=_at_least(0, int), default=1, help="least phrases of a document")
-    group.add("--max_phrases", "-max_phrases", type=_at_least(1, int), default=20, help="most phrases of a document")
-    group.add(
-        "--max_phrase_words", "-max_phrase_words", type=_at_least(1, int), default=5, help="most words of a phrase"
-    )
+def _add(parser: Any, title: str, options: dict[str, dict[str, Any]]) -> None:
+    group = parser.add_argument_group(f"Keyphrases: {title} (onmt_exhird)")
+    for name, settings in options.items():
+        group.add(f"--{name}", f"-{name}", **settings)
 
 
 def _names(parser: argparse.ArgumentParser) -> set[str]:
@@ -158,11 +141,11 @@ def add_options(opts: Upstream) -> None:
 
     def with_train_options(parser: Any) -> None:
         train_opts(parser)
-        add_train_options(parser)
+        _add(parser, "training", TRAIN_OPTIONS)
 
     def with_translate_options(parser: Any) -> None:
         translate_opts(parser)
-        add_translate_options(parser)
+        _add(parser, "search", TRANSLATE_OPTIONS)
 
     def data_options(parser: Any, build_vocab_only: bool = False) -> None:
         data_prepare_opts(parser, build_vocab_only=build_vocab_only)
