@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import os
@@ -315,7 +316,9 @@ def test_an_interrupted_run_leaves_nothing_behind(write: Any, tmp_path: Path) ->
         "--input",
         *inputs,
     ]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    # A shell's background job ignores Ctrl-C, and so would what it starts.
+    heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed)
     while not files(path):
         assert process.poll() is None
         time.sleep(0.02)
