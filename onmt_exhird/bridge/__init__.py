@@ -20,6 +20,14 @@ SWITCH = "ONMT_EXHIRD"  # environment variable; "off" leaves OpenNMT-py as it is
 HOOK = "onmt.decoders.exhird_plugin"
 
 
+# Decoders: name for -decoder_type -> our class. Upstream calls -decoder_type rnn with input feeding "ifrnn".
+DECODERS = {
+    "exhird": "decoders.ExhirdDecoder",
+    "ifrnn": "decoders.CopyingRNNDecoder",
+    "catseqd": "baselines.CatSeqDDecoder",
+    "catseqcorr": "baselines.CatSeqCorrDecoder",
+}
+
 # What of upstream is replaced: module -> our functions. The first line of each says what was wrong there.
 SEAMS = {
     "onmt.opts": ["options.add_options"],
@@ -80,4 +88,5 @@ def install() -> None:
     from onmt_exhird.bridge import seams
 
     seams.start(SEAMS)
-    from onmt_exhird.bridge import baselines, decoders, transform  # noqa: F401  (they register themselves)
+    seams.register_decoders(DECODERS)
+    from onmt_exhird.bridge import transform  # noqa: F401  (it registers itself)

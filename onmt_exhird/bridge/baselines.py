@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import Any
 
-from onmt.decoders import register_decoder
 from onmt.decoders.decoder import DecoderBase
 from torch import Tensor, nn
 
@@ -59,7 +58,6 @@ class SequentialDecoder(DecoderBase):
         self.embeddings.update_dropout(dropout)
 
 
-@register_decoder("catseqcorr")
 class CatSeqCorrDecoder(SequentialDecoder):
     """catSeq with coverage and review."""
 
@@ -68,7 +66,6 @@ class CatSeqCorrDecoder(SequentialDecoder):
         return cls(CatSeqCorr(embeddings.embedding_size, opt.dec_hid_size), embeddings, _dropout(opt))
 
 
-@register_decoder("catseqd")
 class CatSeqDDecoder(SequentialDecoder):
     """catSeq with a target encoder, whose loss and the orthogonal one are found in ``auxiliary`` in training.
 

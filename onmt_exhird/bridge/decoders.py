@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from onmt.decoders import register_decoder, str2dec
 from onmt.decoders.decoder import DecoderBase, InputFeedRNNDecoder
 from onmt.modules import GlobalAttention
 from torch import Tensor, nn
@@ -37,7 +36,6 @@ def document_vector(enc_out: Tensor, final: Any, is_padding: Tensor) -> Tensor:
     return torch.cat(tuple(hidden[-directions:]), 1)  # (batch, d)
 
 
-@register_decoder("exhird")
 class ExhirdDecoder(DecoderBase):
     """Exclusive hierarchical decoding (ACL 2020) over OpenNMT-py's flat targets."""
 
@@ -131,6 +129,3 @@ class CopyingRNNDecoder(InputFeedRNNDecoder):
             self.copy_attn.src_len = src_len
         outputs, attentions = super().forward(tgt, enc_out, src_len=src_len, step=step, **kwargs)
         return outputs, {name: attention.transpose(0, 1) for name, attention in attentions.items()}
-
-
-str2dec["ifrnn"] = CopyingRNNDecoder

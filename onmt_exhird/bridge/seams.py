@@ -19,10 +19,29 @@ Upstream = Any  # a module of OpenNMT-py, which has no types
 Seams = Mapping[str, Sequence[str]]  # upstream module -> functions that change it, as "module.function" of the bridge
 
 
+def _find(path: str) -> Any:
+    """What "module.name" of the bridge stands for."""
+    module, name = path.split(".")
+    return getattr(import_module(f"onmt_exhird.bridge.{module}"), name)
+
+
 def _change(module: ModuleType, functions: Sequence[str]) -> None:
     for path in functions:
-        ours, function = path.split(".")
-        getattr(import_module(f"onmt_exhird.bridge.{ours}"), function)(module)
+        _find(path)(module)
+
+
+def register_decoders(decoders: Mapping[str, str]) -> None:
+    """Put decoders into upstream's registry, each of which is imported when the first one is built."""
+    from onmt.decoders import DecoderBase, str2dec
+
+    def stand_in(path: str) -> type:
+        def from_opt(opt: Any, embeddings: Any) -> Any:
+            return _find(path).from_opt(opt, embeddings)
+
+        return type(path.split(".")[1], (DecoderBase,), {"from_opt": staticmethod(from_opt)})
+
+    for name, path in decoders.items():
+        str2dec[name] = stand_in(path)
 
 
 class _SeamFinder(MetaPathFinder):

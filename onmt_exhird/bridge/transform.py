@@ -8,7 +8,6 @@ from onmt.transforms import register_transform
 from onmt.transforms.transform import ObservableStats, Transform
 
 from onmt_exhird import stream
-from onmt_exhird.corpus import Example, within_limits
 from onmt_exhird.text import tokenize, tokenize_phrase
 
 
@@ -40,6 +39,8 @@ class KeyphraseTransform(Transform):
     def apply(self, example: dict[str, Any], is_train: bool = False, stats: Any = None, **kwargs: Any) -> Any:
         example["src"] = tokenize(" ".join(example["src"]))
         if example["tgt"] is not None:
+            from onmt_exhird.corpus import Example, within_limits
+
             kept = tokenize_stream(" ".join(example["tgt"]))
             example["tgt"] = stream.render(kept).split()
             if is_train and not (kept and within_limits(Example(example["src"], kept))):
