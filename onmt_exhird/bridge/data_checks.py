@@ -6,8 +6,6 @@ import os
 from argparse import Namespace
 from typing import Any
 
-import yaml
-
 from onmt_exhird import stream
 from onmt_exhird.bridge.options import nearest, unknown
 from onmt_exhird.bridge.seams import Upstream
@@ -94,6 +92,8 @@ def check_training_files(parse: Upstream) -> None:
         validate_transforms(opt)
 
     def checked(opt: Namespace) -> None:
+        import yaml
+
         for name, corpus in yaml.safe_load(opt.data).items():
             check_keys(name, corpus)
         validate_data(opt)
