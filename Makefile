@@ -33,6 +33,7 @@ demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
+	$(PINNED)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
 	$(PINNED)/bin/pytest -q tests
 
 $(PINNED)/.ready: setup.py pyproject.toml tools/build_backend.py

@@ -94,7 +94,7 @@ def test_gold_scores_do_not_depend_on_the_batch(
     ],
     ids=["n-best", "top-k", "nucleus"],
 )
-@pytest.mark.parametrize("name", ["exhird", "rnn"])
+@pytest.mark.parametrize("name", ["exhird", "rnn", "transformer"])
 def test_every_search_writes_streams_without_repeated_first_words(
     name: str, options: list, workshop: Path, trained: Trained
 ) -> None:
