@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-SHARED = Path(__file__).resolve().parents[1].parent / "shared"
+TOOLS = Path(__file__).resolve().parents[1] / "tools"
+SHARED = Path(__file__).resolve().parents[2] / "shared"  # material beside the checkout, where there is any
+
+
+def load_tool(name: str) -> ModuleType:
+    """A script of tools/ as a module; they may import each other, as scripts of one folder do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(TOOLS))
+        return importlib.import_module(name)
+
 
 AREAS = {"neurons": "machine learning", "proofs": "formal logic", "packets": "computer networks"}
 TERMS = [f"{first} {second}" for first in ("fast", "deep", "quiet", "linear") for second in ("graph", "tree", "code")]

@@ -183,7 +183,7 @@ def test_a_truncated_target_goes_on_from_the_detached_state(name: str) -> None:
     whole, _ = model(batch["src"], batch["tgt"], batch["srclen"])
     first, _ = model(batch["src"], batch["tgt"][:, :5], batch["srclen"])
     model.decoder.detach_state()
-    assert not any(tensor.requires_grad for tensor in model.decoder.state["sequence"])
+    assert not any(tensor.requires_grad for tensor in model.decoder.state["model"])
     second, _ = model(batch["src"], batch["tgt"][:, 4:], batch["srclen"], bptt=True)
     torch.testing.assert_close(torch.cat([first, second], 1), whole)
 

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from conftest import SHARED, load_tool
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden" / "model_public.json"
-SHARED = ROOT.parent / "shared" / "golden" / "model_public.json"
+ORIGINAL = SHARED / "golden" / "model_public.json"
 
 
-def load_tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("check_golden", ROOT / "tools" / "check_golden.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-tool = load_tool()
+tool = load_tool("check_golden")
 
 
 @pytest.fixture
@@ -45,9 +36,9 @@ def test_every_number_and_every_output_agrees(capsys: pytest.CaptureFixture[str]
         assert quantity in output
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the original is not at hand")
+@pytest.mark.skipif(not ORIGINAL.exists(), reason="the original is not at hand")
 def test_the_copy_is_the_original():
-    assert GOLDEN.read_bytes() == SHARED.read_bytes()
+    assert GOLDEN.read_bytes() == ORIGINAL.read_bytes()
 
 
 @pytest.mark.parametrize("order", [[3, 1, 0, 2], [0, 2], [0]])

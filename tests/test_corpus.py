@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from conftest import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,7 @@ from onmt_exhird.errors import ExhirdError
 from onmt_exhird.stream import ABSENT, DIGIT, PRESENT, SEPARATOR, UNK, Phrase, parse
 from onmt_exhird.text import stem_words, tokenize
 
-CORPORA = Path(__file__).parent.parent.parent / "shared" / "data"
+CORPORA = SHARED / "data"
 NO_RULES = Rules(max_source=0, max_target=0)
 WORDS = st.sampled_from(["graph", "graphs", "tree", "trees", "net", "network", "a"])
 PHRASES = st.lists(st.lists(WORDS, min_size=1, max_size=3), max_size=7)

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import SHARED
 
 from onmt_exhird.cli import evaluate as verb
 
 COPY = Path(__file__).parent / "golden" / "eval_public.json"
-SHARED = Path(__file__).parents[2] / "shared" / "golden" / "eval_public.json"
+ORIGINAL = SHARED / "golden" / "eval_public.json"
 GOLDEN = json.loads(COPY.read_text())
 BLOCKS = sorted(GOLDEN["blocks"])
 COUNTS_OF_DUP_RATIO = {
@@ -77,9 +78,9 @@ def differences(result: Any, expected: Any, tolerance: float) -> list[tuple[tupl
     ]
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the shared golden numbers are not here")
+@pytest.mark.skipif(not ORIGINAL.exists(), reason="the shared golden numbers are not here")
 def test_the_copy_is_the_golden_file():
-    assert COPY.read_bytes() == SHARED.read_bytes()
+    assert COPY.read_bytes() == ORIGINAL.read_bytes()
 
 
 @pytest.mark.parametrize("block", BLOCKS)

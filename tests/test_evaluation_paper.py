@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from conftest import SHARED
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.evaluation import evaluate
@@ -14,7 +14,7 @@ from onmt_exhird.evaluation.formats import render
 from onmt_exhird.evaluation.layout import notes, paper_differences
 from onmt_exhird.evaluation.paper import DATASETS, TEST_DOCUMENTS, paper_tables
 
-PAPER = sorted((Path(__file__).parents[2] / "shared" / "paper").glob("*.txt"))
+PAPER = sorted((SHARED / "paper").glob("*.txt"))
 TABLES = {
     "table:present-result": "_PRESENT",
     "table:absent-result": "_ABSENT",

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import write_lines
+from conftest import load_tool, write_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,13 +18,7 @@ ID = {token: index for index, token in enumerate(TOKENS)}
 CONSTRAINT = StreamConstraint(TOKENS, SearchSettings())
 
 
-def load_tool() -> ModuleType:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parents[1] / "tools"))
-        return importlib.import_module("grammar_study")
-
-
-tool = load_tool()
+tool = load_tool("grammar_study")
 
 
 def ids(line: str) -> list[int]:

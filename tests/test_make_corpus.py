@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -12,21 +11,17 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from conftest import TOOLS, load_tool
 
 from onmt_exhird.corpus import Example, Rules, make_example
 from onmt_exhird.stream import ABSENT, PRESENT
 
-TOOL = Path(__file__).parent.parent / "tools" / "make_corpus.py"
+TOOL = TOOLS / "make_corpus.py"
 
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_corpus", TOOL)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["make_corpus"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("make_corpus")
 
 
 @pytest.fixture(scope="module")

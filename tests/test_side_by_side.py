@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
-from conftest import write_lines
+from conftest import load_tool, write_lines
 
 from onmt_exhird.stream import read_leniently
 
-TOOL = Path(__file__).parents[1] / "tools" / "side_by_side.py"
-
-
-def load_tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("side_by_side", TOOL)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-tool = load_tool()
+tool = load_tool("side_by_side")
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -15,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
-from conftest import run_stock, write_lines
+from conftest import load_tool, run_stock, write_lines
 
 from onmt_exhird.bridge.checkpoints import load_harmless
 from onmt_exhird.errors import ExhirdError
@@ -23,7 +21,6 @@ from onmt_exhird.evaluation import evaluate
 from onmt_exhird.stream import EOS, parse, read_leniently
 
 pytest.importorskip("matplotlib")
-TOOL = Path(__file__).parents[1] / "tools" / "window_study.py"
 SOURCES = ["fast graph code", "deep tree", "quiet code"]
 GOLD = ["<p_start> graph ; <a_start> logic ;", "<p_start> tree ;", "<p_start> quiet code ;"]
 # What a fake model says with each window; the second document's phrases never change.
@@ -36,12 +33,7 @@ ANSWERS = {
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("window_study", TOOL)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["window_study"] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_tool("window_study")
 
 
 @pytest.fixture

@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
 from typing import Any
 
-from onmt.decoders.decoder import DecoderBase
-from torch import Tensor, nn
+from torch import Tensor
 
-from onmt_exhird.bridge.decoders import Attentions, _dropout, document_vector
+from onmt_exhird.bridge.decoders import Attentions, StatefulDecoder, dropout_of
 from onmt_exhird.bridge.vocabulary import require_structure
 from onmt_exhird.nn.hierarchical import Memory
 from onmt_exhird.nn.sequential import CatSeqCorr, CatSeqD, DocumentQueue, orthogonal_loss
 from onmt_exhird.stream import END
 
 
-class SequentialDecoder(DecoderBase):
+class SequentialDecoder(StatefulDecoder):
     """What the baselines share: a model of `onmt_exhird.nn.sequential` over OpenNMT-py's flat targets."""
 
     def __init__(self, sequence: CatSeqD | CatSeqCorr, embeddings: Any, dropout: float) -> None:
-        super().__init__(attentional=True)
-        self.embeddings = embeddings
+        super().__init__(embeddings, dropout)
         self.sequence = sequence
-        self.dropout = nn.Dropout(dropout)
-        self.state: dict[str, Any] = {}
 
-    def init_state(self, src: Tensor, enc_out: Tensor, enc_final_hs: Any) -> None:
-        is_padding = src[:, :, 0] == self.embeddings.word_padding_idx
-        document = document_vector(enc_out, enc_final_hs, is_padding)
-        memory = Memory.of(enc_out, (~is_padding).sum(1))
-        self.state["sequence"] = self.sequence.first_state(document, memory)
-
-    def map_state(self, fn: Callable[[Tensor, int], Tensor]) -> None:
-        self.state["sequence"] = self.state["sequence"].map(lambda tensor: fn(tensor, 0))
-
-    def detach_state(self) -> None:
-        self.state["sequence"] = self.state["sequence"].map(Tensor.detach)
+    def first_state(self, document: Tensor, memory: Memory) -> Any:
+        return self.sequence.first_state(document, memory)
 
     def forward(
         self, tgt: Tensor, enc_out: Tensor, src_len: Tensor, step: int | None = None, **kwargs: Any
@@ -45,17 +31,13 @@ class SequentialDecoder(DecoderBase):
 
         -> h~ (batch, tgt_len, d), attentions (batch, tgt_len, src_len): ``std`` and ``copy``, the same.
         """
-        decoded = self.sequence(self.embeddings(tgt), Memory.of(enc_out, src_len), self.state["sequence"])
-        self.state = {"sequence": decoded.state}
+        decoded = self.sequence(self.embeddings(tgt), Memory.of(enc_out, src_len), self.state["model"])
+        self.state = {"model": decoded.state}
         self.see(tgt[:, :, 0], decoded)
         return self.dropout(decoded.attentional), {"std": decoded.attention, "copy": decoded.attention}
 
     def see(self, inputs: Tensor, decoded: Any) -> None:
         """Called with inputs (batch, tgt_len) and all that the model made of them."""
-
-    def update_dropout(self, dropout: float, attention_dropout: float | None = None) -> None:
-        self.dropout.p = dropout
-        self.embeddings.update_dropout(dropout)
 
 
 class CatSeqCorrDecoder(SequentialDecoder):
@@ -63,7 +45,7 @@ class CatSeqCorrDecoder(SequentialDecoder):
 
     @classmethod
     def from_opt(cls, opt: Namespace, embeddings: Any) -> CatSeqCorrDecoder:
-        return cls(CatSeqCorr(embeddings.embedding_size, opt.dec_hid_size), embeddings, _dropout(opt))
+        return cls(CatSeqCorr(embeddings.embedding_size, opt.dec_hid_size), embeddings, dropout_of(opt))
 
 
 class CatSeqDDecoder(SequentialDecoder):
@@ -83,7 +65,7 @@ class CatSeqDDecoder(SequentialDecoder):
 
     @classmethod
     def from_opt(cls, opt: Namespace, embeddings: Any) -> CatSeqDDecoder:
-        return cls(CatSeqD(embeddings.embedding_size, opt.dec_hid_size), embeddings, _dropout(opt))
+        return cls(CatSeqD(embeddings.embedding_size, opt.dec_hid_size), embeddings, dropout_of(opt))
 
     def read_vocabulary(self, vocabs: dict[str, Any]) -> None:
         """Both losses act where phrases end."""
@@ -94,7 +76,7 @@ class CatSeqDDecoder(SequentialDecoder):
     def init_state(self, src: Tensor, enc_out: Tensor, enc_final_hs: Any) -> None:
         super().init_state(src, enc_out, enc_final_hs)
         if self.training:
-            self.document = self.state["sequence"].hidden.detach()
+            self.document = self.state["model"].hidden.detach()
             # First draw, then put: a document is not among those it is to be told from.
             self.others = self.queue.draw(len(self.document))
             self.queue.put(self.document)
@@ -104,8 +86,7 @@ class CatSeqDDecoder(SequentialDecoder):
         if not self.training:
             return
         is_end = inputs == self.end_id  # (batch, tgt_len)
-        # The input after a position is its target. The last position's is not seen: </s>, padding, or with
-        # -truncated_decoder the token after the cut.
+        # The input after a position is its target; no target of the last position is `;`, but </s> or padding.
         self.auxiliary["orthogonal"] = orthogonal_loss(decoded.hidden[:, :-1], is_end[:, 1:]).sum()
         if self.document is not None and self.others is not None:
             losses = self.sequence.recognition_loss(decoded.target, is_end, self.document, self.others)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,15 +18,6 @@ Example = dict[str, Any]
 Batch = dict[str, Any]
 
 
-class OutOfVocabulary(NamedTuple):
-    """The source's out-of-vocabulary words: the k-th has the extended id V + k.
-
-    Under the key that upstream's batches have for it, ``src_ex_vocab``, it is not moved to a device.
-    """
-
-    words: list[str]
-
-
 def add_extended_ids(vocabs: dict[str, Any], example: Example) -> Example:
     """Give an example its extended ids, of the source and, if it has one, of the target."""
     vocab = vocabs["tgt"]
@@ -36,7 +27,7 @@ def add_extended_ids(vocabs: dict[str, Any], example: Example) -> Example:
         example["src"]["src"] = " ".join(example["src"]["src"].split()) or UNK
     source, words = extend_source(example["src"]["src"].split(" "), lookup, unk_id, size)
     example["src_ext"] = source
-    example["src_ex_vocab"] = OutOfVocabulary(words)
+    example["src_ex_vocab"] = words
     if example["tgt"] is not None:
         target = [vocabs["decoder_start_token"], *example["tgt"]["tgt"].split(" "), EOS]
         example["tgt_ext"] = extend_target(target, lookup, unk_id, words, size)
@@ -46,6 +37,8 @@ def add_extended_ids(vocabs: dict[str, Any], example: Example) -> Example:
 def add_extended_tensors(batch: Batch, examples: Sequence[Example], pad_id: int) -> None:
     """Put into a batch ``src_map (batch, src_len)``, ``tgt_ext (batch, tgt_len)`` and the words they speak of.
 
+    The k-th word of a document's list in ``src_ex_vocab`` has the extended id V + k. Under this name of upstream's
+    it is not moved to a device.
     ``src_map`` holds extended ids. It has the name of upstream's one-hot map because what upstream does
     with a map of that name, tiling it over the beam and dropping finished documents, is right for it.
     """
@@ -60,6 +53,11 @@ def add_extended_tensors(batch: Batch, examples: Sequence[Example], pad_id: int)
     batch["src_ex_vocab"] = [example["src_ex_vocab"] for example in examples]
     if "tgt_ext" in examples[0]:
         batch["tgt_ext"] = padded("tgt_ext")
+
+
+def extended_size(vocab_size: int, batch: Batch) -> int:
+    """How many extended ids the documents of a batch have."""
+    return vocab_size + max(map(len, batch["src_ex_vocab"]))
 
 
 def keep_blank(example: Example) -> Example:

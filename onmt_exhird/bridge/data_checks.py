@@ -7,11 +7,12 @@ from argparse import Namespace
 from typing import Any
 
 from onmt_exhird import stream
+from onmt_exhird.bridge import DECODERS
 from onmt_exhird.bridge.options import nearest, unknown
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 
-KEYPHRASE_DECODERS = ("exhird", "catseqd", "catseqcorr")  # their targets are streams
+KEYPHRASE_DECODERS = DECODERS.keys() - {"ifrnn"}  # their targets are streams
 
 # What a corpus of the `data` section may hold: the keys OpenNMT-py and its transforms read.
 CORPUS_KEYS = frozenset(
@@ -34,13 +35,14 @@ def count_lines(path: str) -> int:
     return count + (last != b"\n")
 
 
-def check_same_length(src: str, tgt: str) -> None:
-    """Sources and targets belong together line by line."""
+def check_same_length(src: str, tgt: str) -> int:
+    """Sources and targets belong together line by line; returns how many there are."""
     src_lines, tgt_lines = count_lines(src), count_lines(tgt)
     if src_lines != tgt_lines:
         raise ExhirdError(
             f"{src} has {src_lines} lines and {tgt} has {tgt_lines}: each line of one needs its line of the other"
         )
+    return src_lines
 
 
 def check_streams(path: str) -> None:
@@ -65,12 +67,12 @@ def check_keys(name: str, corpus: dict[str, Any]) -> None:
 
 def check_corpus(corpus: dict[str, Any], needs_streams: bool) -> None:
     src, tgt = corpus.get("path_src"), corpus.get("path_tgt")
-    if src and not count_lines(src):
+    if not src or not tgt:  # -path_txt, for language models
+        return
+    if not check_same_length(src, tgt):
         raise ExhirdError(f"{src} has no lines")
-    if src and tgt:
-        check_same_length(src, tgt)
-        if needs_streams:
-            check_streams(tgt)
+    if needs_streams:
+        check_streams(tgt)
 
 
 def check_training_files(parse: Upstream) -> None:

@@ -18,7 +18,7 @@ from onmt_exhird.stream import END
 Attentions = dict[str, Tensor]
 
 
-def _dropout(opt: Namespace) -> float:
+def dropout_of(opt: Namespace) -> float:
     return opt.dropout[0] if isinstance(opt.dropout, list) else opt.dropout
 
 
@@ -36,19 +36,45 @@ def document_vector(enc_out: Tensor, final: Any, is_padding: Tensor) -> Tensor:
     return torch.cat(tuple(hidden[-directions:]), 1)  # (batch, d)
 
 
-class ExhirdDecoder(DecoderBase):
+class StatefulDecoder(DecoderBase):
+    """What our decoders share: a model whose state has the batch as axis 0, started from the document's vector."""
+
+    def __init__(self, embeddings: Any, dropout: float) -> None:
+        super().__init__(attentional=True)
+        self.embeddings = embeddings
+        self.dropout = nn.Dropout(dropout)
+        self.state: dict[str, Any] = {}
+
+    def first_state(self, document: Tensor, memory: Memory) -> Any:
+        """The model's state before the first token, from the document's vector (batch, d)."""
+        raise TypeError(f"{type(self).__name__} does not say how it starts")
+
+    def init_state(self, src: Tensor, enc_out: Tensor, enc_final_hs: Any) -> None:
+        is_padding = src[:, :, 0] == self.embeddings.word_padding_idx
+        document = document_vector(enc_out, enc_final_hs, is_padding)
+        self.state = {"model": self.first_state(document, Memory.of(enc_out, (~is_padding).sum(1)))}
+
+    def map_state(self, fn: Callable[[Tensor, int], Tensor]) -> None:
+        self.state = {"model": self.state["model"].map(lambda tensor: fn(tensor, 0))}
+
+    def detach_state(self) -> None:
+        self.state = {"model": self.state["model"].map(Tensor.detach)}
+
+    def update_dropout(self, dropout: float, attention_dropout: float | None = None) -> None:
+        self.dropout.p = dropout
+        self.embeddings.update_dropout(dropout)
+
+
+class ExhirdDecoder(StatefulDecoder):
     """Exclusive hierarchical decoding (ACL 2020) over OpenNMT-py's flat targets."""
 
     def __init__(self, hidden_size: int, embeddings: Any, dropout: float) -> None:
-        super().__init__(attentional=True)
-        self.embeddings = embeddings
+        super().__init__(embeddings, dropout)
         self.hierarchy = HierarchicalDecoder(embeddings.embedding_size, hidden_size)
-        self.dropout = nn.Dropout(dropout)
-        self.state: dict[str, HierarchicalState] = {}
 
     @classmethod
     def from_opt(cls, opt: Namespace, embeddings: Any) -> ExhirdDecoder:
-        return cls(opt.dec_hid_size, embeddings, _dropout(opt))
+        return cls(opt.dec_hid_size, embeddings, dropout_of(opt))
 
     def read_vocabulary(self, vocabs: dict[str, Any]) -> None:
         """The hierarchy is in the tokens: learn their ids."""
@@ -57,23 +83,14 @@ class ExhirdDecoder(DecoderBase):
         self.bos_id = vocab.lookup_token(vocabs["decoder_start_token"])
         self.end_id = vocab.lookup_token(END)
 
-    def init_state(self, src: Tensor, enc_out: Tensor, enc_final_hs: Any) -> None:
-        is_padding = src[:, :, 0] == self.embeddings.word_padding_idx
-        first = document_vector(enc_out, enc_final_hs, is_padding)
-        bias = Memory.of(enc_out, (~is_padding).sum(1))
-        self.state["hierarchy"] = HierarchicalState.first(first, bias)
-
-    def map_state(self, fn: Callable[[Tensor, int], Tensor]) -> None:
-        self.state["hierarchy"] = self.state["hierarchy"].map(lambda tensor: fn(tensor, 0))
+    def first_state(self, document: Tensor, memory: Memory) -> HierarchicalState:
+        return HierarchicalState.first(document, memory)
 
     def keep_state(self, before: dict[str, HierarchicalState], rows: Tensor) -> None:
         """Undo a step at some rows (batch)."""
         chosen = rows.unsqueeze(1)
-        pairs = zip(before["hierarchy"], self.state["hierarchy"], strict=True)
-        self.state = {"hierarchy": HierarchicalState(*(torch.where(chosen, old, new) for old, new in pairs))}
-
-    def detach_state(self) -> None:
-        self.state["hierarchy"] = self.state["hierarchy"].map(Tensor.detach)
+        pairs = zip(before["model"], self.state["model"], strict=True)
+        self.state = {"model": HierarchicalState(*(torch.where(chosen, old, new) for old, new in pairs))}
 
     def forward(
         self, tgt: Tensor, enc_out: Tensor, src_len: Tensor, step: int | None = None, **kwargs: Any
@@ -85,14 +102,10 @@ class ExhirdDecoder(DecoderBase):
         """
         ids, starts = read_boundaries(tgt[:, :, 0], self.bos_id, self.end_id)
         embedded = self.embeddings(ids.unsqueeze(2))  # (batch, tgt_len, emb)
-        decoded = self.hierarchy(embedded, starts, Memory.of(enc_out, src_len), self.state["hierarchy"])
-        self.state = {"hierarchy": decoded.state}
+        decoded = self.hierarchy(embedded, starts, Memory.of(enc_out, src_len), self.state["model"])
+        self.state = {"model": decoded.state}
         attentions = {"std": decoded.attention, "copy": decoded.attention, "phrase": decoded.phrase_attention}
         return self.dropout(decoded.attentional), attentions
-
-    def update_dropout(self, dropout: float, attention_dropout: float | None = None) -> None:
-        self.dropout.p = dropout
-        self.embeddings.update_dropout(dropout)
 
 
 class _MaskedAttention(GlobalAttention):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from onmt_exhird.bridge.batches import Batch
+from onmt_exhird.bridge.batches import Batch, extended_size
 from onmt_exhird.bridge.options import unknown
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
@@ -124,7 +124,7 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
             stats.exclusive = losses.exclusive.sum().item() if rivals is not None else None
             stats.n_judged = 0
             if self.batches % self.judged_every == 0:
-                size = len(self.vocab) + max(len(oov.words) for oov in batch["src_ex_vocab"])
+                size = extended_size(len(self.vocab), batch)
                 stats.n_judged = words
                 stats.n_correct = count_correct(self.generator, output, attns["copy"], batch["src_map"], targets, size)
             self.batches += 1

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from onmt_exhird.bridge.batches import Batch, OutOfVocabulary
+from onmt_exhird.bridge.batches import Batch, extended_size
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.vocabulary import require_structure, writes_streams
 from onmt_exhird.errors import ExhirdError
@@ -100,7 +100,7 @@ def search_over_extended_ids(module: Upstream) -> None:
             if self.constraint is not None:
                 classes = None
                 if self.copy_attn:
-                    classes = self.constraint.oov_classes([oov.words for oov in batch["src_ex_vocab"]])
+                    classes = self.constraint.oov_classes(batch["src_ex_vocab"])
                 constrain(decode_strategy, self.constraint, classes)
             return super()._translate_batch_with_strategy(batch, decode_strategy)
 
@@ -142,7 +142,7 @@ def search_over_extended_ids(module: Upstream) -> None:
             inputs = restrict(decoder_in, self._tgt_vocab_len, self._tgt_unk_idx)  # (rows, 1, 1)
             hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len, step=step)
             attention = attentions["copy"]  # (rows, 1, src_len)
-            size = self._tgt_vocab_len + max(len(oov.words) for oov in batch["src_ex_vocab"])
+            size = extended_size(self._tgt_vocab_len, batch)
             probabilities = self.model.generator.mixture(hidden.squeeze(1), attention.squeeze(1), src_map, size)
             return probabilities.log(), attention
 
@@ -168,7 +168,7 @@ def copied_words_as_themselves(module: Upstream) -> None:
     build = builder._build_target_tokens
 
     def build_target_tokens(
-        self: Any, src: Tensor, srclen: Tensor, pred: Tensor, attn: Any, voc: list[str], dyn_voc: OutOfVocabulary | None
+        self: Any, src: Tensor, srclen: Tensor, pred: Tensor, attn: Any, voc: list[str], dyn_voc: list[str] | None
     ) -> list[str]:
         eos = self.vocabs["tgt"].lookup_token(EOS)
         ids = pred.tolist()
@@ -178,7 +178,7 @@ def copied_words_as_themselves(module: Upstream) -> None:
         if dyn_voc is not None:
             for position, index in enumerate(ids):
                 if index >= len(voc):
-                    tokens[position] = dyn_voc.words[index - len(voc)]
+                    tokens[position] = dyn_voc[index - len(voc)]
         return tokens
 
     builder._build_target_tokens = build_target_tokens
