@@ -100,13 +100,7 @@ def check_commands(report: dict[str, Any]) -> list[Finding]:
         here = Path(scripts, command)
         first = shutil.which(command)
         if not here.exists():
-            findings.append(
-                Finding(
-                    command,
-                    f"missing from {scripts}",
-                    REINSTALL_UPSTREAM,
-                )
-            )
+            findings.append(Finding(command, f"missing from {scripts}", REINSTALL_UPSTREAM))
         elif not report[command]:
             findings.append(Finding(command, "does not find the plug-in", REINSTALL))
         elif first is not None and not os.path.samefile(first, here):
@@ -135,10 +129,7 @@ def examine() -> list[Finding]:
         return [*findings, Finding("plug-in", f"no {HOOK}", REINSTALL)]
     report = run_probe()
     if isinstance(report, str):
-        return [
-            *findings,
-            Finding("import", report, REINSTALL_UPSTREAM),
-        ]
+        return [*findings, Finding("import", report, REINSTALL_UPSTREAM)]
     return [*findings, *check_commands(report), check_torch(report)]
 
 
