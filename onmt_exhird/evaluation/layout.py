@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from onmt_exhird.evaluation.matching import KINDS
 from onmt_exhird.evaluation.metrics import CUTOFFS, HEADLINE
 from onmt_exhird.evaluation.paper import ORACLE, ORACLE_KEYS, TEST_DOCUMENTS, PaperNumber, paper_tables
@@ -58,7 +56,8 @@ def _digits(key: str, deviating: bool) -> int:
     return 3 if deviating else 4
 
 
-def _number(system: SystemResult, key: str) -> Number:
+def score_number(system: SystemResult, key: str) -> Number:
+    """A system's score as it is shown: with its deviation where there are several runs."""
     deviation = system.deviations.get(key)
     return Number(system[key], deviation, _digits(key, deviation is not None))
 
@@ -66,7 +65,7 @@ def _number(system: SystemResult, key: str) -> Number:
 def _summary(evaluation: Evaluation) -> Table:
     table = Table("Scores", ("system", *_HEADLINE_HEADS), _HEADLINE_GROUPS)
     for system in evaluation.systems:
-        table.add(system.name, *(_number(system, key) for key in HEADLINE))
+        table.add(system.name, *(score_number(system, key) for key in HEADLINE))
     table.add_rule()
     first = evaluation.systems[0]
     gold = [Number(first[ORACLE_KEYS[key]], digits=2) if key in ORACLE_KEYS else None for key in HEADLINE]
@@ -95,7 +94,7 @@ def _cutoffs(evaluation: Evaluation, kind: str) -> Table:
         if several:
             table.add_rule()
         for system in evaluation.systems:
-            cells = (_number(system, f"{kind}/{name}@{cutoff}") for _, name in macro + micro)
+            cells = (score_number(system, f"{kind}/{name}@{cutoff}") for _, name in macro + micro)
             table.add(f"@{cutoff} {system.name}" if several else f"@{cutoff}", *cells)
     return table
 
@@ -135,23 +134,24 @@ def _beside_paper(system: SystemResult, dataset: str) -> list[Table]:
             ("model", *_HEADLINE_HEADS),
             _HEADLINE_GROUPS,
         )
-        table.add(system.name, *(_number(system, key) for key in HEADLINE))
+        table.add(system.name, *(score_number(system, key) for key in HEADLINE))
         table.add_rule()
         for model, numbers in paper_table.rows.items():
-            table.add(f"paper: {model}", *_paper_cells(numbers))
+            table.add(f"paper: {model}", *(paper_number(numbers.get(key)) for key in HEADLINE))
             differences = paper_differences(system, model, numbers)
             label = "  our gold minus it" if model == ORACLE else "  ours minus it"
-            table.add(label, *(_difference(differences.get(key), key) for key in HEADLINE))
+            table.add(label, *(difference_number(differences.get(key), key) for key in HEADLINE))
         result.append(table)
     return result
 
 
-def _paper_cells(numbers: dict[str, PaperNumber]) -> Sequence[Cell]:
-    found = (numbers.get(key) for key in HEADLINE)
-    return [Number(one.value, one.deviation, one.digits) if one else None for one in found]
+def paper_number(number: PaperNumber | None) -> Cell:
+    """A number of the paper as it stands there."""
+    return Number(number.value, number.deviation, number.digits) if number else None
 
 
-def _difference(value: float | None, key: str) -> Cell:
+def difference_number(value: float | None, key: str) -> Cell:
+    """A difference from the paper, with as many digits as the paper has."""
     return None if value is None else Number(value, digits=_digits(key, True), signed=True)
 
 

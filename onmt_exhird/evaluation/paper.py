@@ -14,6 +14,10 @@ from onmt_exhird.errors import ExhirdError
 DATASETS = ("inspec", "krapivin", "semeval", "kp20k")
 
 TEST_DOCUMENTS = {"inspec": 500, "krapivin": 400, "semeval": 100, "kp20k": 20_000}  # Table 1
+TRAINING_DOCUMENTS = 509_818  # of KP20k, for all data sets
+SEEDS = 3  # runs behind each mean
+SEARCH_WINDOWS = {"inspec": 4, "krapivin": 1, "semeval": 1, "kp20k": 1}
+"""The window K_ES that ExHiRD-h searches with on each data set."""
 
 # Table 2: present phrases, F1@M and F1@5 for each data set.
 _PRESENT = """
@@ -93,15 +97,20 @@ _BY_DATASET = (
     (_DUP_RATIO, ("dup_ratio",)),
     (_NUMBERS, ("num_present", "num_absent")),
 )
+MAIN_TABLES = "Tables 2 to 5"
+ABLATION_TABLE = "Table 6, ablation"
+WINDOW_TABLE = "Table 7, window of the exclusive search"
+BASELINE_TABLE = "Table 8, baselines with exclusive search"
 _STUDIES = (
-    ("Table 6, ablation", "semeval", _ABLATION),
-    ("Table 7, window of the exclusive search", "kp20k", _WINDOWS),
-    ("Table 8, baselines with exclusive search", "kp20k", _WITH_EXCLUSIVE_SEARCH),
+    (ABLATION_TABLE, "semeval", _ABLATION),
+    (WINDOW_TABLE, "kp20k", _WINDOWS),
+    (BASELINE_TABLE, "kp20k", _WITH_EXCLUSIVE_SEARCH),
 )
-_STUDY_KEYS = (
+STUDY_KEYS = (
     *("present/F1@M", "present/F1@5", "num_present", "absent/F1@M", "absent/F1@5", "num_absent"),
     "dup_ratio",
 )
+"""The scores of Tables 6 to 8."""
 ORACLE = "Oracle"
 ORACLE_KEYS = {"num_present": "gold_present", "num_absent": "gold_absent"}
 """The oracle's numbers are not a system's, but those of the gold phrases."""
@@ -154,7 +163,7 @@ def paper_tables(dataset: str) -> list[PaperTable]:
         for model, groups in _parse(text).items():
             numbers = zip(keys, map(PaperNumber.read, groups[column]), strict=True)
             main.setdefault(model, {}).update(numbers)
-    tables = [PaperTable("Tables 2 to 5", main)]
+    tables = [PaperTable(MAIN_TABLES, main)]
     for title, of_dataset, text in _STUDIES:
         if of_dataset == dataset:
             rows = {model: _study_row(groups) for model, groups in _parse(text).items()}
@@ -162,6 +171,16 @@ def paper_tables(dataset: str) -> list[PaperTable]:
     return tables
 
 
+def paper_rows(title: str, dataset: str) -> dict[str, dict[str, PaperNumber]]:
+    """The rows of the paper's table of that title; none where the paper has no such table for the data set.
+
+    >>> paper_rows(ABLATION_TABLE, "semeval")["w/o ES"]["dup_ratio"].value, paper_rows(ABLATION_TABLE, "kp20k")
+    (0.191, {})
+    """
+    tables = paper_tables(dataset) if dataset in DATASETS else []
+    return next((table.rows for table in tables if table.title == title), {})
+
+
 def _study_row(groups: list[list[str]]) -> dict[str, PaperNumber]:
     cells = [cell for group in groups for cell in group]
-    return {key: PaperNumber.read(cell) for key, cell in zip(_STUDY_KEYS, cells, strict=True) if cell != "-"}
+    return {key: PaperNumber.read(cell) for key, cell in zip(STUDY_KEYS, cells, strict=True) if cell != "-"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -120,14 +121,23 @@ def _group_line(table: Table, widths: Sequence[int]) -> str:
     return "  ".join(parts)
 
 
+def escape_markdown(text: str) -> str:
+    """Text that neither ends a cell nor is read as emphasis, code or a tag.
+
+    >>> escape_markdown("a|b_c <d>")
+    'a\\\\|b\\\\_c \\\\<d>'
+    """
+    return re.sub(r"[\\`*_<|]", r"\\\g<0>", text)
+
+
 def to_markdown(table: Table) -> str:
     """For a README or an issue; a group's name goes before the heads of its columns."""
     heads: list[str] = []
     for text, span in table.groups or [("", len(table.heads))]:
         heads += [f"{text} {head}".strip() for head in table.heads[len(heads) : len(heads) + span]]
-    rows = [[_shown(cell).replace("|", "\\|").replace("_", "\\_") for cell in row] for row in table.rows]
     marks = ["---", *["---:"] * (len(heads) - 1)]
-    lines = [f"| {' | '.join(cells)} |" for cells in [heads, marks, *rows]]
+    rows = [[escape_markdown(_shown(cell)) for cell in row] for row in [heads, *table.rows]]
+    lines = [f"| {' | '.join(cells)} |" for cells in [rows[0], marks, *rows[1:]]]
     return "\n".join([f"**{table.title}**", "", *lines])
 
 
