@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from onmt_exhird.nn.attention import scores
+from onmt_exhird.nn.gru import Gates, cell
 
 
 class Weights(NamedTuple):
@@ -35,37 +36,6 @@ class Weights(NamedTuple):
     combine: Tensor  # (d, 2d) W_2
 
 
-class _Gates(NamedTuple):
-    """What a GRU cell's backward pass needs of its forward pass, each (..., d)."""
-
-    reset: Tensor
-    update: Tensor
-    new: Tensor
-    recurrent: Tensor  # the recurrent term of the new gate, before the reset
-    before: Tensor  # the hidden state that entered
-
-    def slopes(self) -> Tensor:
-        """The derivative of the cell's output by its pre-activations (..., 4, d).
-
-        In the order new, reset, update, recurrent term: the first three belong to the input's
-        product, rolled by one gate, the last three to the hidden state's.
-        """
-        r, z, n, recurrent, before = self
-        by_new = (1 - z) * (1 - n * n)
-        by_reset = by_new * recurrent * r * (1 - r)
-        by_update = (before - n) * z * (1 - z)
-        return torch.stack([by_new, by_reset, by_update, by_new * r], -2)
-
-
-def _gru(from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> tuple[Tensor, _Gates]:
-    """A GRU cell after its two matrix products: (k, 3d), (k, 3d), (k, d) -> (k, d)."""
-    size = hidden.size(1)
-    reset, update = torch.sigmoid(from_input[:, : 2 * size] + from_hidden[:, : 2 * size]).chunk(2, 1)
-    recurrent = from_hidden[:, 2 * size :]
-    new = torch.addcmul(from_input[:, 2 * size :], reset, recurrent).tanh_()
-    return torch.lerp(new, hidden, update), _Gates(reset, update, new, recurrent, hidden)
-
-
 def _transposed(weight: Tensor, uses: int) -> Tensor:
     """The transpose, laid out anew if it is used often enough: products with few rows then take half the time."""
     return weight.t().contiguous() if uses > 8 else weight.t()
@@ -75,7 +45,7 @@ class _Begun(NamedTuple):
     """The phrases that begin at one step."""
 
     rows: Tensor  # (k)
-    gates: _Gates
+    gates: Gates
     attentional: Tensor  # (k, d) h~ of the step before
     hidden: Tensor  # (k, d) h_i
     query: Tensor  # (k, d) h_i^T W_1
@@ -113,7 +83,7 @@ class Recurrence(torch.autograd.Function):
         queries = projected.new_empty(steps, batch, size)  # h_{i,j}^T W_alpha
         attentions = projected.new_empty(steps, batch, memory.size(1))
         all_scores = torch.empty_like(attentions)  # of the phrase level
-        gates: list[_Gates] = []
+        gates: list[Gates] = []
         begun: list[_Begun | None] = []
 
         for t, start in enumerate(starts.unbind(0)):
@@ -122,7 +92,7 @@ class Recurrence(torch.autograd.Function):
             if rows.numel():
                 last = attentional.index_select(0, rows)  # (k, d) h~_{i-1,end}
                 earlier = phrase_hidden.index_select(0, rows)  # (k, d) h_{i-1}
-                hidden, phrase_gates = _gru(
+                hidden, phrase_gates = cell(
                     torch.addmm(w.phrase_bias_ih, last, phrase_ih),
                     torch.addmm(w.phrase_bias_hh, earlier, phrase_hh),
                     earlier,
@@ -136,7 +106,7 @@ class Recurrence(torch.autograd.Function):
                 begun[t] = _Begun(rows, phrase_gates, last, hidden, query)
             all_scores[t] = phrase_scores
             entering[t] = attentional
-            word_hidden, word_gates = _gru(
+            word_hidden, word_gates = cell(
                 torch.addmm(projected[t], attentional, word_ih),
                 torch.addmm(w.word_bias_hh, word_hidden, word_hh),
                 word_hidden,
@@ -169,7 +139,7 @@ class Recurrence(torch.autograd.Function):
         entering, queries, combined, gates, begun = ctx.tape
         w = Weights(*parameters)
         steps, _, size = attentionals.shape
-        stacked = _Gates(*(torch.stack(values) for values in zip(*gates, strict=True)))
+        stacked = Gates(*(torch.stack(values) for values in zip(*gates, strict=True)))
         slopes = stacked.slopes()  # (T, B, 4, d)
         tanh_slopes = 1 - attentionals * attentionals
         # The input's gates come as new, reset, update: rolled by one gate.
