@@ -123,7 +123,7 @@ def test_a_batch_carries_extended_ids(vocabs: dict[str, Any]) -> None:
     assert batch["src_ex_vocab"] == [["zuvoka"], []]
 
 
-@pytest.mark.parametrize("name", ["rnn", "exhird"])
+@pytest.mark.parametrize("name", ["rnn", "exhird", "catseqd", "catseqcorr", "transformer"])
 def test_the_loss_is_that_of_the_documents_and_reported_beside_the_exclusive_one(
     name: str, vocabs: dict[str, Any]
 ) -> None:
@@ -135,13 +135,13 @@ def test_the_loss_is_that_of_the_documents_and_reported_beside_the_exclusive_one
     loss, stats = compute(batch, output, attentions)
     expected = losses(model, batch).sum().item()
     assert stats.loss == pytest.approx(expected, rel=1e-5)
-    assert stats.exclusive > 0
-    assert loss.item() == pytest.approx(expected + 0.5 * stats.exclusive, rel=1e-5)
+    assert stats.losses["exclusive"] > 0
+    assert loss.item() == pytest.approx(expected + 0.5 * stats.losses["exclusive"], rel=1e-5)
     assert (stats.n_sents, stats.n_words) == (7, int((batch["tgt_ext"][:, 1:] != 1).sum()))
 
     valid = onmt.trainer.LossCompute.from_opts(opt, model, vocabs["tgt"], train=False)
     loss, stats = valid(batch, output, attentions)
-    assert loss.item() == pytest.approx(expected, rel=1e-5) and stats.exclusive is None
+    assert loss.item() == pytest.approx(expected, rel=1e-5) and stats.losses == {}
 
 
 def test_accuracy_counts_the_most_probable_tokens(vocabs: dict[str, Any]) -> None:
@@ -153,7 +153,9 @@ def test_accuracy_counts_the_most_probable_tokens(vocabs: dict[str, Any]) -> Non
     correct = 0
     for row, column in (batch["tgt_ext"][:, 1:] != 1).nonzero().tolist():
         source = batch["src_map"][row : row + 1]
-        mixture = model.generator.mixture(output[row, column][None], attentions["copy"][row, column][None], source, 18)
+        mixture = model.generator.log_mixture(
+            output[row, column][None], attentions["copy"][row, column][None], source, 18
+        )
         correct += int(mixture.argmax() == batch["tgt_ext"][row, column + 1])
     assert stats.n_correct == correct and stats.n_judged == stats.n_words
 

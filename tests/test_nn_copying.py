@@ -7,7 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nn_reference import slow_probability
+from torch.nn import functional as F
 
+from onmt_exhird.nn import copying
 from onmt_exhird.nn.copying import CopyGenerator, _LogSoftmaxAt, extend_source, extend_target, restrict
 
 PAD, UNK_ID = 1, 0
@@ -32,6 +34,14 @@ def make(seed: int = 0, rows: int = 5, hidden: int = 3, vocab: int = 7, src_len:
         scores[::2, -1] = -torch.inf
     attention = scores.softmax(1).requires_grad_()
     return generator, states, attention, src_ext
+
+
+def slow_mixture(generator, states, attention, src_ext, size):
+    """The distribution, a word at a time."""
+    rows = zip(states, attention, src_ext.tolist(), strict=True)
+    return torch.stack(
+        [torch.stack([slow_probability(generator, h, a, ids, t) for t in range(size)]) for h, a, ids in rows]
+    )
 
 
 def test_source_words_outside_the_vocabulary_get_ids_in_order_of_appearance():
@@ -78,7 +88,7 @@ def test_parameters_have_no_dot_in_their_names_and_at_least_one_axis():
 @given(seed=st.integers(0, 1000), rows=st.integers(1, 5), src_len=st.integers(1, 7), oov=st.integers(0, 3))
 def test_rows_of_the_mixture_sum_to_one(seed: int, rows: int, src_len: int, oov: int):
     generator, states, attention, src_ext = make(seed, rows=rows, src_len=src_len, oov=oov)
-    mixture = generator.mixture(states, attention, src_ext, 7 + oov)
+    mixture = generator.log_mixture(states, attention, src_ext, 7 + oov).exp()
     assert mixture.shape == (rows, 7 + oov)
     torch.testing.assert_close(mixture.sum(1), torch.ones(rows, dtype=torch.float64))
     assert (mixture[:, PAD] == 0).all()
@@ -87,18 +97,13 @@ def test_rows_of_the_mixture_sum_to_one(seed: int, rows: int, src_len: int, oov:
 def test_a_mixture_smaller_than_the_vocabulary_is_refused():
     generator, states, attention, src_ext = make()
     with pytest.raises(ValueError, match="less than the vocabulary"):
-        generator.mixture(states, attention, src_ext, 6)
+        generator.log_mixture(states, attention, src_ext, 6)
 
 
 def test_mixture_and_score_agree_with_the_equations_of_the_paper():
     generator, states, attention, src_ext = make()
-    expected = torch.stack(
-        [
-            torch.stack([slow_probability(generator, h, a, ids.tolist(), token) for token in range(9)])
-            for h, a, ids in zip(states, attention, src_ext, strict=True)
-        ]
-    )
-    torch.testing.assert_close(generator.mixture(states, attention, src_ext, 9), expected)
+    expected = slow_mixture(generator, states, attention, src_ext, 9)
+    torch.testing.assert_close(generator.log_mixture(states, attention, src_ext, 9).exp(), expected)
     candidates = torch.arange(9).expand(5, 9)
     score = generator.score(states, attention, src_ext, candidates).exp()
     torch.testing.assert_close(score, expected)
@@ -115,11 +120,28 @@ def test_score_agrees_with_the_mixture_in_value_and_gradient(seed: int, k: int):
     weights = torch.randn(5, k, dtype=torch.float64)
 
     fast = generator.score(states, attention, src_ext, candidates)
-    slow = generator.mixture(states, attention, src_ext, 9).gather(1, candidates).log()
+    slow = slow_mixture(generator, states, attention, src_ext, 9).gather(1, candidates).log()
     torch.testing.assert_close(fast, slow)
     fast_gradients = torch.autograd.grad((fast * weights).sum(), inputs)
     slow_gradients = torch.autograd.grad((slow * weights).sum(), inputs)
     torch.testing.assert_close(fast_gradients, slow_gradients)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4], ids=["ordinary logits", "logits whose exponentials overflow"])
+@pytest.mark.parametrize("cached", [1, 2**18], ids=["many parts", "one part"])
+def test_the_normaliser_is_right_for_logits_of_any_size(scale, cached, monkeypatch):
+    monkeypatch.setattr(copying, "_CACHED", cached)
+    generator = CopyGenerator(4, 1500, PAD)
+    hidden = scale * torch.randn(3, 4)
+    logits = torch.empty(3, 1500)
+    with torch.no_grad():
+        normaliser = generator.write_logits(hidden, logits)
+    expected = F.linear(hidden, generator.weight, generator.bias).index_fill(1, torch.tensor(PAD), -torch.inf)
+    torch.testing.assert_close(logits, expected)
+    torch.testing.assert_close(normaliser, expected.logsumexp(1, keepdim=True))
+    log_p = generator.score(hidden, torch.ones(3, 1), torch.full((3, 1), 9), torch.full((3, 1), 700)).squeeze(1)
+    gate = F.logsigmoid(-(hidden @ generator.gate_weight + generator.gate_bias))
+    torch.testing.assert_close(log_p, gate + expected.log_softmax(1)[:, 700], rtol=1e-4, atol=1e-3)
 
 
 def test_the_gradient_of_the_output_layer_agrees_with_finite_differences():

@@ -208,10 +208,10 @@ class Checker:
             state, attention = model.decoder.step(model.embedding(ids[:, step]), starts[:, step], memory, state)
             states.append(state.map(lambda tensor: tensor[row]))
             attentions.append(attention[row, :src_len])
-            mixture = model.generator.mixture(
+            log_p = model.generator.log_mixture(
                 state.attentional, attention, self.documents.src_ext, self.documents.extended_size
             )
-            mixtures.append(mixture[row])
+            mixtures.append(log_p[row].exp())
         begin = [sum(map(len, phrases[:i])) for i in range(len(phrases))]
 
         def flat(name: str) -> list[list[float]]:
@@ -255,9 +255,9 @@ class Checker:
             after, attention = model.decoder.step(model.embedding(ids), starts, memory, state)
             # Where ";" is appended, not predicted, the phrase's last vector is that of the step before.
             kept = constraint.forced_end(sequence).unsqueeze(1)
-            log_p = model.generator.mixture(
+            log_p = model.generator.log_mixture(
                 after.attentional, attention, documents.src_ext, documents.extended_size
-            ).log()
+            )
             state = HierarchicalState(*(torch.where(kept, old, new) for old, new in zip(state, after, strict=True)))
             constraint.apply(log_p, sequence)
             sequence = torch.cat([sequence, log_p.argmax(1, keepdim=True)], 1)

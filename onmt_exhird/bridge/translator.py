@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import Any
 
 import torch
+from onmt.translate.beam_search import BeamSearchBase
 from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch, extended_size
@@ -14,7 +15,7 @@ from onmt_exhird.bridge.vocabulary import require_structure, writes_streams
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import restrict
 from onmt_exhird.nn.losses import stream_losses
-from onmt_exhird.search import SearchSettings, StreamConstraint
+from onmt_exhird.search import SearchSettings, StreamConstraint, best
 from onmt_exhird.stream import EOS
 
 UNLIKELY = -1e5  # for beams that hold no hypothesis yet; upstream's minus infinity would let forbidden tokens in
@@ -58,6 +59,32 @@ def constrain(strategy: Any, constraint: StreamConstraint, oov_classes: Tensor |
     strategy.ensure_unk_removed = ensure_stream
 
 
+def pick_quickly(strategy: Any) -> None:
+    """Make a decode strategy find the best tokens quickly: upstream ranks the whole vocabulary of every beam.
+
+    A strategy that samples is left alone.
+    """
+    if isinstance(strategy, BeamSearchBase):
+
+        def pick_beams(scores: Tensor) -> tuple[Tensor, Tensor]:
+            """scores (documents * beams, size) -> the best of each document and their places in its beams * size."""
+            scores = strategy.target_prefixing(scores)
+            size, beams = scores.size(1), strategy.beam_size
+            values, ids = best(scores, beams)  # those of a document are among those of its beams
+            flat = ids + size * torch.arange(beams, device=ids.device).repeat(len(ids) // beams).unsqueeze(1)
+            values, index = values.view(-1, beams * beams).topk(beams)
+            return values, flat.view(-1, beams * beams).gather(1, index)
+
+        strategy._pick = pick_beams
+    elif strategy.keep_topk == 1:
+
+        def pick_one(scores: Tensor) -> tuple[Tensor, Tensor]:
+            values, ids = best(strategy.target_prefixing(scores))
+            return ids, values / strategy.sampling_temp
+
+        strategy._pick = pick_one
+
+
 def documents_of(strategy: Any) -> Tensor:
     """The document (of the batch) that each row of a strategy belongs to, when others have finished."""
     if hasattr(strategy, "original_batch_idx"):  # sampling
@@ -75,7 +102,7 @@ def search_over_extended_ids(module: Upstream) -> None:
         @classmethod
         def from_opt(cls, model: Any, vocabs: dict[str, Any], opt: Namespace, *args: Any, **kwargs: Any) -> Translator:
             translator = super().from_opt(model, vocabs, opt, *args, **kwargs)
-            if translator.copy_attn and not hasattr(model.generator, "mixture"):
+            if translator.copy_attn and not hasattr(model.generator, "log_mixture"):
                 raise ExhirdError("models that copy cannot be decoded as an ensemble: give one -model")
             if translator.copy_attn and opt.report_align:
                 raise ExhirdError("-report_align does not know copied words: leave it out")
@@ -83,6 +110,10 @@ def search_over_extended_ids(module: Upstream) -> None:
             if translator.constraint is not None:
                 # A short document may have many phrases: the phrase limits take the place of the ratio.
                 translator.max_length_ratio = 0
+            samples = opt.random_sampling_topk or opt.random_sampling_topp
+            if opt.beam_size == 1 and not samples and opt.coverage_penalty == "none":
+                # A beam of one is greedy search, which upstream has as sampling from the one best token.
+                translator.sample_from_topk, translator.random_sampling_temp = 1, 1.0
             return translator
 
         def translate_batch(self, batch: Batch, attn_debug: bool) -> dict[str, Any]:
@@ -97,6 +128,7 @@ def search_over_extended_ids(module: Upstream) -> None:
 
         def _translate_batch_with_strategy(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
             self.alive = decode_strategy
+            pick_quickly(decode_strategy)
             if self.constraint is not None:
                 classes = None
                 if self.copy_attn:
@@ -143,8 +175,8 @@ def search_over_extended_ids(module: Upstream) -> None:
             hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len, step=step)
             attention = attentions["copy"]  # (rows, 1, src_len)
             size = extended_size(self._tgt_vocab_len, batch)
-            probabilities = self.model.generator.mixture(hidden.squeeze(1), attention.squeeze(1), src_map, size)
-            return probabilities.log(), attention
+            log_p = self.model.generator.log_mixture(hidden.squeeze(1), attention.squeeze(1), src_map, size)
+            return log_p, attention
 
         def _score_target(
             self, batch: Batch, enc_out: Any, src_len: Tensor, src_map: Tensor | None

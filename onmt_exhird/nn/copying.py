@@ -67,6 +67,10 @@ def restrict(ids: Tensor, vocab_size: int, unk_id: int) -> Tensor:
     return ids.masked_fill(ids >= vocab_size, unk_id)
 
 
+_CACHED = 2**18  # numbers that stay in a core's cache between two passes over them
+_HARMLESS = 40.0  # a largest logit, and the log of a sum, up to which exponentials are taken as they are
+
+
 class _LogSoftmaxAt(torch.autograd.Function):
     """``log_softmax(hidden @ weight.T + bias)`` at a few columns of each row.
 
@@ -80,10 +84,13 @@ class _LogSoftmaxAt(torch.autograd.Function):
         logits = torch.addmm(bias, hidden, weight.t())  # (n, V)
         picked = logits.gather(1, columns)  # (n, k)
         largest = logits.amax(1, keepdim=True)  # (n, 1)
-        numerators = logits.sub_(largest).exp_()  # (n, V)
+        if largest.abs().max() > _HARMLESS:
+            logits.sub_(largest)
+            picked -= largest
+        numerators = logits.exp_()  # (n, V)
         total = numerators.sum(1, keepdim=True)  # (n, 1)
         ctx.save_for_backward(hidden, weight, columns, numerators, total)
-        return (picked - largest).sub_(total.log())
+        return picked - total.log()
 
     @staticmethod
     @once_differentiable
@@ -160,19 +167,40 @@ class CopyGenerator(nn.Module):
         # At most one of the two is minus infinity, so neither the sum nor its gradient can be NaN.
         return torch.logaddexp(generated, copied)  # (n, k)
 
-    def mixture(self, hidden: Tensor, attention: Tensor, src_ext: Tensor, size: int) -> Tensor:
-        """The whole distribution over the vocabulary and the source's out-of-vocabulary words.
+    @torch.no_grad()
+    def log_mixture(self, hidden: Tensor, attention: Tensor, src_ext: Tensor, size: int) -> Tensor:
+        """log P of the whole distribution, over the vocabulary and the source's out-of-vocabulary words.
 
-        hidden (n, d), attention (n, src_len), src_ext (n, src_len) -> probabilities (n, size)
+        hidden (n, d), attention (n, src_len), src_ext (n, src_len) -> (n, size)
 
-        ``size`` is V plus the largest number of out-of-vocabulary words of a document of the batch.
+        ``size`` is V plus the largest number of out-of-vocabulary words of a document of the batch. For search: without
+        gradient, and written in place, since passes over the matrix cost as much as the product that makes it.
         """
         if size < self.vocab_size:
             raise ValueError(f"size is {size}, less than the vocabulary's {self.vocab_size}")
-        logits = F.linear(hidden, self.weight, self._bias_without_padding())  # (n, V)
-        gate = torch.sigmoid(self._gate(hidden))  # (n, 1)
-        generated = F.pad(logits.softmax(1) * (1 - gate), (0, size - self.vocab_size))  # (n, size)
-        return generated.scatter_add(1, src_ext, (gate * attention).to(generated.dtype))
+        log_p = hidden.new_empty(len(hidden), size)
+        log_p[:, self.vocab_size :] = -torch.inf
+        normaliser = self.write_logits(hidden, log_p[:, : self.vocab_size])  # (n, 1)
+        gate = self._gate(hidden)  # (n, 1)
+        log_p += F.logsigmoid(-gate) - normaliser
+
+        # The cells of the source's words are lent to the sum of the attention, which may meet a word several times.
+        generated = log_p.gather(1, src_ext)  # (n, src_len)
+        log_p.scatter_(1, src_ext, 0.0).scatter_add_(1, src_ext, attention.to(log_p.dtype))
+        copied = F.logsigmoid(gate) + log_p.gather(1, src_ext).log_()
+        return log_p.scatter_(1, src_ext, torch.logaddexp(generated, copied))
+
+    def write_logits(self, hidden: Tensor, logits: Tensor) -> Tensor:
+        """Write W_3 h~ + b_V, without padding, into logits (n, V), and return the log of the sum of exponentials (n, 1)."""
+        total = hidden.new_zeros(len(hidden), 1)
+        width = max(_CACHED // max(len(hidden), 1), 512)
+        parts = (logits.split(width, 1), self.weight.split(width), self._bias_without_padding().split(width))
+        for part, weight, bias in zip(*parts, strict=True):
+            torch.addmm(bias, hidden, weight.t(), out=part)
+            total += part.exp().sum(1, keepdim=True)  # while it is in the cache
+        normaliser = total.log()
+        # Infinite or NaN where exponentials leave the range of numbers: far from what a trained model has.
+        return normaliser if normaliser.abs().max() < _HARMLESS else logits.logsumexp(1, keepdim=True)
 
     def _gate(self, hidden: Tensor) -> Tensor:
         return F.linear(hidden, self.gate_weight.unsqueeze(0), self.gate_bias)  # (n, 1)
