@@ -4,7 +4,7 @@ VENV ?= .venv
 PINNED ?= .venv-pinned
 BIN = $(VENV)/bin
 
-.PHONY: help setup test lint unit demo test-pinned clean
+.PHONY: help setup test lint unit demo test-models test-pinned clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -25,12 +25,16 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/shellcheck -x recipes/*.sh recipes/*/run.sh
 
 unit: $(VENV)/.ready
 	$(BIN)/pytest -q
 
 demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what the model has learned
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh
+
+test-models: $(VENV)/.ready  ## train every model on the demo's corpus to a sensible score (about ten minutes)
+	$(BIN)/pytest -v -m models tests/test_models.py
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
 	$(PINNED)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .

@@ -50,11 +50,15 @@ class Example(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """Which examples to keep: limits in tokens (0: none) and the vocabulary of the all-unknown rule (None: no rule)."""
+    """Which examples to keep: limits in tokens (0: none), the vocabulary of the all-unknown rule (None: no rule).
+
+    And the titles, as `title_key` makes them, of documents that must not be among them.
+    """
 
     max_source: int = MAX_SOURCE
     max_target: int = MAX_TARGET
     vocabulary: frozenset[str] | None = None
+    excluded_titles: frozenset[str] = frozenset()
 
 
 def join_source(title: str, body: str) -> list[str]:
@@ -69,6 +73,17 @@ def join_source(title: str, body: str) -> list[str]:
     if title_tokens and body_tokens:
         return [*title_tokens, SEPARATOR, *body_tokens]
     return title_tokens or body_tokens
+
+
+def title_key(title: str) -> str:
+    """What two copies of a title have in common, raw or prepared by whatever tokeniser: its letters.
+
+    Blanks and punctuation depend on who cut the words, and so does what became ``<digit>``.
+
+    >>> title_key("On-line Sorting in IEEE 802.6") == title_key("online sorting in ieee <digit> . <digit> .")
+    True
+    """
+    return "".join(filter(str.isalpha, "".join(token for token in tokenize(title) if token != stream.DIGIT)))
 
 
 def split_keywords(keywords: str) -> list[str]:
@@ -156,6 +171,8 @@ def make_example(title: str, body: str, keywords: Iterable[str], rules: Rules, r
     source = join_source(title, body)
     if not source:
         raise Unusable("empty document", "it has no words")
+    if rules.excluded_titles and title_key(title) in rules.excluded_titles:
+        raise Filtered("title excluded", "its title is one of those that must not occur")
     given = [tokenize_phrase(keyword) for keyword in keywords]
     usable = [words for words in given if usable_phrase(words)]
     phrases = order_phrases(source, usable)

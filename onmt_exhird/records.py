@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from onmt_exhird.corpus import Unusable, split_keywords
+from onmt_exhird.corpus import Unusable, split_keywords, title_key
 from onmt_exhird.errors import ExhirdError
 
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
@@ -212,6 +212,12 @@ def parse_record(data: bytes, keys: Keys) -> Record:
     >>> parse_record(b'{"title": "Graphs", "text": "We colour.", "keyword": "graph;tree"}', Keys())
     Record(title='Graphs', body='We colour.', keywords=['graph', 'tree'])
     """
+    record = _parse_object(data)
+    title, body = (_take_text(record, names) for names in (keys.title, keys.text))
+    return Record(title, body, _take_keywords(record, keys.keywords))
+
+
+def _parse_object(data: bytes) -> dict[str, Any]:
     try:
         record = json.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -223,8 +229,7 @@ def parse_record(data: bytes, keys: Keys) -> Record:
     if not isinstance(record, dict):
         hint = "; a list of records belongs into a .json file" if isinstance(record, list) else ""
         raise Unusable("not a record", f"not an object with keys but {_name_type(record)}{hint}")
-    title, body = (_take_text(record, names) for names in (keys.title, keys.text))
-    return Record(title, body, _take_keywords(record, keys.keywords))
+    return record
 
 
 def _take(record: dict[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
@@ -257,3 +262,16 @@ def _take_keywords(record: dict[str, Any], names: tuple[str, ...]) -> list[str]:
 def _name_type(value: object) -> str:
     names = {type(None): "null", list: "a list", dict: "an object", str: "a string", bool: "true or false"}
     return names.get(type(value), "a number")
+
+
+def read_titles(path: Path, keys: Keys) -> Iterator[str]:
+    """What `title_key` makes of every title in a file. A bad record is an error: it may hide a title."""
+    for raw in read_records(path):
+        if raw.fault:
+            raise ExhirdError(f"{raw.place}: {raw.fault}; mend the file, or its titles are not all known")
+        try:
+            title = _take_text(_parse_object(raw.json), keys.title)
+        except Unusable as reason:
+            raise ExhirdError(f"{raw.place}: {reason}; mend the record, or its title is not known") from None
+        if key := title_key(title):
+            yield key

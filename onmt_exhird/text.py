@@ -13,33 +13,58 @@ _BRACKETS = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}")
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _MAX_ROUNDS = 20  # a pass for each depth of nesting; without an end, a text of nothing but brackets would take forever
 _KEPT = (UNK, DIGIT, SEPARATOR)
+# Of what is not ASCII, folding leaves nothing but the letters and marks of other scripts.
+_LETTER = r"a-z_\u0080-\U0010ffff"
 _TOKEN = re.compile(
     "|".join(
         [
             *map(re.escape, _KEPT),
-            r"\.?[0-9][a-z0-9_]*(?:[.,][0-9][a-z0-9_]*)*",
-            r"[a-z_][a-z0-9_]*",
-            r"'s(?![a-z0-9_])",
+            rf"\.?[0-9][{_LETTER}0-9]*(?:[.,][0-9][{_LETTER}0-9]*)*",
+            rf"[{_LETTER}][{_LETTER}0-9]*",
+            rf"'s(?![{_LETTER}0-9])",
             r"[<>,().']",
         ]
     )
 )
-# What Unicode does not decompose: the curly apostrophe, the soft hyphen, letters with a stroke, joined letters.
-_PLAIN = str.maketrans(
-    {"\u2019": "'", "\u00ad": "", "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ß": "ss", "æ": "ae", "œ": "oe"}
-)
+
+
+class _Plain(dict[int, str]):
+    """For `str.translate`: what takes the place of a character that is not ASCII, found out when it is first met.
+
+    Letters and marks of other scripts stay, their digits become ours, every other sign separates words.
+    """
+
+    def __missing__(self, code: int) -> str:
+        sign = chr(code)
+        digit = unicodedata.decimal(sign, None)
+        if digit is not None:
+            plain = str(digit)
+        else:
+            plain = sign if sign.isascii() or unicodedata.category(sign)[0] in "LM" else " "
+        self[code] = plain
+        return plain
+
+
+# What Unicode does not decompose: the curly apostrophe, signs inside a word, letters with a stroke, joined letters.
+_UNDECOMPOSED = {"\u2019": "'", **dict.fromkeys("\u00ad\u200c\u200d", "")} | {
+    "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ß": "ss", "æ": "ae", "œ": "oe"
+}  # fmt: skip
+_PLAIN = _Plain(str.maketrans(_UNDECOMPOSED))
+_ACCENTS = re.compile("(?<![^\x00-\x7f])[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
 
 
 def fold(text: str) -> str:
-    """Lower case, with ligatures and accented letters as plain ones, so that no word is cut at an accent.
+    """Lower case, with ligatures and accented Latin letters as plain ones, so that no word is cut at an accent.
 
-    >>> fold("Café ﬁlter")
-    'cafe filter'
+    Words of other scripts keep their letters; signs that are not ASCII become blanks.
+
+    >>> fold("Café ﬁlter"), fold("Русский «язык»")
+    ('cafe filter', 'русский  язык ')
     """
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text)
-    return "".join(c for c in decomposed if not unicodedata.combining(c)).lower().translate(_PLAIN)
+    plain = unicodedata.normalize("NFKD", text).lower().translate(_PLAIN)
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", plain))
 
 
 def _delete(pattern: re.Pattern[str], signs: str, text: str) -> str:

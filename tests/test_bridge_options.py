@@ -52,7 +52,7 @@ def test_a_misspelt_yaml_key_is_answered_with_the_nearest(
     config = tmp_path / "c.yaml"
     config.write_text("transfroms: [keyphrase]\n")
     message = complaint(command, ["-config", str(config)], capsys)
-    assert "unknown option 'transfroms'; did you mean 'transforms'?" in message
+    assert f"unknown option 'transfroms' in {config}; did you mean 'transforms'?" in message
 
 
 def test_a_training_configuration_serves_build_vocab_too(tmp_path: Path) -> None:
@@ -102,6 +102,7 @@ def test_an_unknown_decoder_names_the_known_ones() -> None:
         ("-src_word_vec_size 6 -tgt_word_vec_size 8 -share_embeddings", "-src_word_vec_size is 6"),
         ("-encoder_type transformer -word_vec_size 6 -hidden_size 8", "a Transformer encoder adds to its embeddings"),
         ("-encoder_type brnn -hidden_size 7", "-enc_hid_size is 7, but -encoder_type brnn halves it"),
+        ("-decoder_type rnn -hidden_size 8 -enc_layers 1 -dec_layers 2", "-dec_layers is 2 and -enc_layers is 1"),
     ],
 )
 def test_sizes_that_do_not_fit_are_named_by_their_options(options: str, reason: str) -> None:

@@ -328,3 +328,56 @@ def test_an_interrupted_run_leaves_nothing_behind(write: Any, tmp_path: Path) ->
     assert process.returncode == 130
     assert err == "exhird prepare: interrupted\n"
     assert files(path) == []
+
+
+def test_documents_with_the_title_of_a_test_document_are_dropped_and_counted(write: Any, capsys: Any) -> None:
+    """The test document is tokenised, without hyphens and with <digit>; that of the training data is raw."""
+    raw = {**GOOD, "title": "On-line Graphs for IEEE 802.6"}
+    test = write({"title": "on line graphs for ieee <digit> . <digit> ."}, {"title": ""}, name="test.jsonl")
+    path = write(raw, GOOD, {**GOOD, "title": ""})
+    assert run(path, "--exclude-titles", str(test)) == 0
+    assert written(path)[0].splitlines() == [SRC.strip(), "we cut <digit> trees ."]
+    assert "1 title excluded" in capsys.readouterr().out
+
+
+def test_titles_to_exclude_come_from_several_files_under_the_key_that_is_given(write: Any) -> None:
+    tests = [write({"name": name}, name=f"{name}.jsonl") for name in ("Trees", "Graphs")]
+    path = write(*({"name": name, "text": "We cut", "keywords": "cut"} for name in ("Graphs", "Trees", "Roots")))
+    assert run(path, "--title-key", "name", "--exclude-titles", *map(str, tests)) == 0
+    assert written(path)[0] == "roots <sep> we cut\n"
+
+
+@pytest.mark.parametrize(("record", "reason"), [("{", "line 1: not valid JSON"), ({"id": 3}, "line 1: no key 'title'")])
+def test_a_bad_record_among_the_titles_is_an_error_since_it_may_hide_one(
+    record: Any, reason: str, write: Any, capsys: Any
+) -> None:
+    titles = write(record, name="test.jsonl")
+    path = write(GOOD)
+    assert run(path, "--exclude-titles", str(titles)) == 2
+    assert reason in capsys.readouterr().err and files(path) == []
+
+
+def test_no_title_is_excluded_from_test_data(write: Any, capsys: Any) -> None:
+    path = write(GOOD)
+    assert run(path, "--exclude-titles", str(path), split="test") == 2
+    assert "test data is never filtered" in capsys.readouterr().err
+
+
+def test_prepared_records_stay_as_they_are(write: Any) -> None:
+    path = write(
+        {"title": "graphs <digit>", "abstract": "we cut <digit> trees . a ( b )", "keywords": ["tree", "root"]}
+    )
+    assert run(path) == 0
+    assert written(path)[0] == "graphs <digit> <sep> we cut <digit> trees . a ( b )\n"
+
+
+def test_words_of_other_scripts_go_through(write: Any) -> None:
+    path = write(
+        {"title": "Сети", "abstract": "Нейронная сеть учится.", "keywords": ["нейронная сеть", "обучение"]},
+        {"title": "Réseaux", "abstract": "Un réseau de neurones.", "keywords": ["réseau de neurones"]},
+    )
+    assert run(path) == 0
+    assert written(path) == (
+        "сети <sep> нейронная сеть учится .\nreseaux <sep> un reseau de neurones .\n",
+        "<p_start> нейронная сеть ; <a_start> обучение ;\n<p_start> reseau de neurones ;\n",
+    )

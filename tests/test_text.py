@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import unicodedata
 from itertools import pairwise
 
 import pytest
@@ -72,6 +73,31 @@ def test_folding_keeps_a_word_whole(raw: str, plain: str) -> None:
     assert fold(raw) == plain
 
 
+@pytest.mark.parametrize(
+    ("raw", "tokens"),
+    [
+        ("L'apprentissage profond à l'école", "l ' apprentissage profond a l ' ecole"),
+        ("Глубокое обучение: нейронные сети (ё)", "глубокое обучение нейронные сети ( ё )"),
+        ("Βαθιά «μάθηση»", "βαθιά μάθηση"),
+        ("تعلم عميق، ١٢ شبكة", f"تعلم عميق {DIGIT} شبكة"),
+        ("गहन शिक्षण", "गहन शिक्षण"),
+        ("Học sâu đa ngôn ngữ", "hoc sau da ngon ngu"),
+        ("β-carotene — 5 µm", f"β carotene {DIGIT} μm"),
+    ],
+)
+def test_words_of_every_script_stay_whole(raw: str, tokens: str) -> None:
+    assert tokenize(raw) == tokens.split()
+    assert tokenize(tokens) == tokens.split()
+
+
+@few
+@given(st.text(st.characters(min_codepoint=0x80)))
+def test_what_is_not_ascii_is_letters_and_marks_only(text: str) -> None:
+    folded = fold(text)
+    assert fold(folded) == folded
+    assert all(sign.isascii() or unicodedata.category(sign)[0] in "LM" for sign in folded)
+
+
 @few
 @given(ANY_TEXT)
 def test_tokenising_what_is_tokenised_changes_nothing(text: str) -> None:
@@ -90,7 +116,8 @@ def test_a_tokenised_keyphrase_stays_as_it_is(text: str) -> None:
 @given(ANY_TEXT)
 def test_tokens_are_plain_and_never_part_of_the_grammar(text: str) -> None:
     for token in tokenize(text):
-        assert token in (UNK, DIGIT, SEPARATOR) or re.fullmatch(r"[a-z_][a-z0-9_]*|'s|[<>,().']", token)
+        letter = r"a-z_\u0080-\U0010ffff"
+        assert token in (UNK, DIGIT, SEPARATOR) or re.fullmatch(rf"[{letter}][{letter}0-9]*|'s|[<>,().']", token)
         assert token not in STRUCTURE
 
 

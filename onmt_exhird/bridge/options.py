@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from onmt_exhird.bridge.configs import origin
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 
@@ -91,6 +92,11 @@ TRAIN_OPTIONS: dict[str, dict[str, Any]] = {
         "type": _at_least(0, float),
         "default": 1e-5,
         "help": "the learning rate that -plateau_decay does not go below",
+    },
+    "train_minutes": {
+        "type": _at_least(0, float),
+        "default": 0.0,
+        "help": "end training after so many minutes of it, validated and saved; 0 = no limit",
     },
 }
 
@@ -182,7 +188,7 @@ def refuse_unknown_options(parse: Upstream) -> None:
             elsewhere = _names(other)
         for name in _unknown_names(unknown):
             if name not in elsewhere:
-                self.error(f"unknown option '{name}'{nearest(name, names | elsewhere)}")
+                self.error(f"unknown option '{name}'{origin(self, name)}{nearest(name, names | elsewhere)}")
         return namespace, []
 
     parser_class.also_known_to = None
@@ -211,6 +217,11 @@ def check_sizes(opt: argparse.Namespace) -> None:
         must_equal("src_word_vec_size", "enc_hid_size", "a Transformer encoder adds to its embeddings")
     if opt.decoder_type == "transformer":
         must_equal("tgt_word_vec_size", "dec_hid_size", "a Transformer decoder adds to its embeddings")
+    if opt.decoder_type == "rnn" and opt.dec_layers > opt.enc_layers:
+        raise ExhirdError(
+            f"-dec_layers is {opt.dec_layers} and -enc_layers is {opt.enc_layers}, but each layer of -decoder_type rnn "
+            "starts from one of the encoder's: make -dec_layers at most -enc_layers"
+        )
     if opt.encoder_type == "brnn" and opt.enc_hid_size % 2:
         raise ExhirdError(f"-enc_hid_size is {opt.enc_hid_size}, but -encoder_type brnn halves it: make it even")
 

@@ -49,6 +49,14 @@ def add_parser(verbs: Any) -> None:
     add("--max-source", type=_count, metavar="N", help="documents of more tokens; default 400; 0: no limit")
     add("--max-target", type=_count, metavar="N", help="documents with more target tokens; default 80; 0: no limit")
     add("--vocab", type=Path, metavar="FILE", help="absent keyphrases with no word of this vocabulary or the source")
+    add(
+        "--exclude-titles",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="documents with the title of one in these files of records: those of test sets, raw or tokenised",
+    )
     parser.set_defaults(run=run)
 
 
@@ -63,12 +71,13 @@ def run(args: argparse.Namespace) -> int:
 
     if not re.fullmatch(r"\w[\w.-]*", args.split):
         raise ExhirdError(f"'{args.split}' cannot be the name of a split: use letters, digits and '.', '_', '-'")
-    rules = choose_rules(args.split, args.max_source, args.max_target, args.vocab)
-    for path in args.input:
+    keys = choose_keys(args)
+    for path in [*args.input, *args.exclude_titles]:
         check_input(path)
+    rules = choose_rules(args.split, args.max_source, args.max_target, args.vocab, args.exclude_titles, keys)
     outputs = [args.output / f"{args.split}.{side}" for side in ("src", "tgt")]
     with whole_files(outputs) as (src, tgt):
-        total = _write(args, rules, src, tgt)
+        total = _write(args, rules, keys, src, tgt)
         if not total.kept:
             print(summary(total, rules))
             raise ExhirdError("no document was kept, so nothing was written; the reasons are above")
@@ -86,32 +95,46 @@ def is_test(split: str) -> bool:
     return "test" in re.split("[^a-z]+", split.lower())
 
 
-def choose_rules(split: str, max_source: int | None, max_target: int | None, vocab: Path | None) -> Rules:
+def choose_keys(args: argparse.Namespace) -> Keys:
+    from onmt_exhird.records import Keys
+
+    given = {"title": args.title_key, "text": args.text_key, "keywords": args.keywords_key}
+    return Keys()._replace(**{name: (key,) for name, key in given.items() if key is not None})
+
+
+def choose_rules(
+    split: str,
+    max_source: int | None,
+    max_target: int | None,
+    vocab: Path | None,
+    exclude_titles: Sequence[Path],
+    keys: Keys,
+) -> Rules:
     """The rules of a split: the limits given or else the paper's; none for test data, which is never filtered."""
     from onmt_exhird.corpus import MAX_SOURCE, MAX_TARGET, Rules, read_vocabulary
+    from onmt_exhird.records import read_titles
 
     if is_test(split):
-        if max_source or max_target or vocab:
+        if max_source or max_target or vocab or exclude_titles:
             raise ExhirdError(
-                f"'{split}' is a test split and test data is never filtered: "
-                "leave out --max-source, --max-target and --vocab, or give the split a name without 'test'"
+                f"'{split}' is a test split and test data is never filtered: leave out --max-source, --max-target, "
+                "--vocab and --exclude-titles, or give the split a name without 'test'"
             )
         return Rules(max_source=0, max_target=0)
     return Rules(
         MAX_SOURCE if max_source is None else max_source,
         MAX_TARGET if max_target is None else max_target,
         None if vocab is None else read_vocabulary(vocab),
+        frozenset(title for path in exclude_titles for title in read_titles(path, keys)),
     )
 
 
-def _write(args: argparse.Namespace, rules: Rules, src: IO[str], tgt: IO[str]) -> Tally:
+def _write(args: argparse.Namespace, rules: Rules, keys: Keys, src: IO[str], tgt: IO[str]) -> Tally:
     """Read, work in parallel, write in order; complain on the way."""
     from tqdm import tqdm
 
-    from onmt_exhird.records import Keys, read_records
+    from onmt_exhird.records import read_records
 
-    given = {"title": args.title_key, "text": args.text_key, "keywords": args.keywords_key}
-    keys = Keys()._replace(**{name: (key,) for name, key in given.items() if key is not None})
     total = Tally()
     complaints = 0
     size = sum(path.stat().st_size for path in args.input)

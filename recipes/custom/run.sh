@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Train and test on a corpus of one's own; see usage.
+set -euo pipefail
+# shellcheck source-path=SCRIPTDIR source=../pipeline.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../pipeline.sh"
+
+usage() {
+  cat <<TEXT
+From raw records to keyphrases and scores, for any corpus in a language whose words are separated by blanks.
+
+  $0 --train FILE... --valid FILE... --test FILE... [OPTION...] [-- OPTION-OF-ONMT_TRAIN...]
+
+  --train, --valid, --test FILE...   records with title, abstract (or text) and keywords: .json, .jsonl, also .gz
+  --exclude-titles FILE...  leave training documents out whose title is in these files (--valid and --test always count)
+  --name NAME        of the test set; default: test
+  --output DIR       what is made goes here; default: run/custom
+  --model MODEL      ${models// /, }; default: exhird-h
+  --seeds N,N        one model for each; default: 3435
+  --minutes N        train each at most so long, then validate, save and go on; default 0: to the end
+  --vocab-size N     so many of the most frequent words; default: 50000
+  --windows K,K      of exclusive search, also 'all'; 0 is without; default: 0,1, and for exhird-s 0
+  --stage NAME,NAME  only these: prepare, vocab, train, translate, evaluate
+  --gpu              use the first GPU
+  --dry-run          only show the commands
+  --                 what follows is for onmt_train, over the settings of recipes/kp20k/MODEL.yaml
+
+What was done before is not done again; training goes on from its last checkpoint. The checkpoint with the least
+validation perplexity is tested. Exit code: 0 all done, 1 a command failed, 2 a mistake in the call.
+
+  DIR/data/            train, valid and test: .src and .tgt, a document a line
+  DIR/vocab.txt        DIR/logs/
+  DIR/MODEL-SEED/      model_step_N.pt, train.log, run.json, and for each window K:
+                       NAME.KK.pred, the keyphrases, and NAME.KK.json, their scores
+  DIR/MODEL.NAME.txt   the table
+TEXT
+}
+
+output=run/custom
+name='test'
+while (($#)); do
+  case $1 in
+  --name) need "$1" $# && name=$2 && taken=2 ;;
+  *) training_option "$@" ;;
+  esac
+  ((taken)) || die "unknown option '$1'; see --help"
+  shift "$taken"
+done
+[[ $name =~ ^[A-Za-z0-9_]+$ ]] || die "--name takes letters, digits and '_', not '$name'"
+((${#train_files[@]} && ${#valid_files[@]} && ${#test_files[@]})) ||
+  die "--train, --valid and --test are needed: files of records with title, abstract (or text) and keywords, as
+  {\"title\": \"...\", \"abstract\": \"...\", \"keywords\": [\"...\"]}
+one a line in .jsonl, in a list in .json, each also compressed (.gz); see --help"
+exclude_files+=("${valid_files[@]}" "${test_files[@]}")
+train_and_test "$name" 1
