@@ -34,7 +34,7 @@ demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh
 
 test-models: $(VENV)/.ready  ## train every model on the demo's corpus to a sensible score (about ten minutes)
-	$(BIN)/pytest -v -m models tests/test_models.py
+	$(BIN)/pytest -v -s -m models tests/test_models.py
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
 	$(PINNED)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,19 @@ import onmt.trainer
 import pyonmttok
 import pytest
 import torch
-from conftest import translate
+from conftest import run_stock, translate
 from onmt.bin import train
 from onmt.model_builder import build_base_model
 from safetensors.torch import save_file
 from test_bridge_copying import DOCUMENTS, WORDS, losses, make_batch, options
 
 from onmt_exhird import stream
+from onmt_exhird.bridge.checkpoints import load_harmless
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.nn.sequential import DRAWN, orthogonal_loss
+from onmt_exhird.nn.catseq import CatSeqStep
+from onmt_exhird.nn.hierarchical import Memory
+from onmt_exhird.nn.orthogonal import orthogonal_loss
+from onmt_exhird.nn.target_encoder import DRAWN
 
 Trained = Callable[[str], Path]
 BASELINES = ["catseqd", "catseqcorr"]
@@ -53,7 +58,7 @@ def run(model: Any, batch: dict[str, Any]) -> tuple[torch.Tensor, dict[str, torc
 
 
 def fill_queue(model: Any, batch: dict[str, Any]) -> None:
-    while model.decoder.queue.vectors is None or len(model.decoder.queue.vectors) < DRAWN:
+    while len(model.decoder.queue.held()) < DRAWN:
         run(model, batch)
 
 
@@ -77,7 +82,9 @@ def test_the_target_encoder_is_judged_where_it_has_read_whole_phrases() -> None:
     has_read = batch["tgt"][:, :-1, 0] == END_ID
     _, final, _ = model.encoder(batch["src"], batch["srclen"])
     document = torch.cat([final[-2], final[-1]], 1)
-    expected = model.decoder.sequence.recognition_loss(decoded.target, has_read, document, model.decoder.others)
+    expected = model.decoder.sequence.target_encoder.recognition_loss(
+        decoded.target, has_read, document, model.decoder.others
+    )
     assert model.decoder.others.shape == (7, DRAWN, 8)
     assert model.decoder.auxiliary["target_encoder"].item() == pytest.approx(expected.sum().item(), rel=1e-5)
 
@@ -110,6 +117,7 @@ def test_training_minimises_all_losses_and_reports_that_of_generation(more: list
     assert set(extra) == {"orthogonal", "target_encoder"} and all(value > 0 for value in extra.values())
     compute = onmt.trainer.LossCompute.from_opts(opt, model, VOCABS["tgt"])
     loss, stats = compute(batch, output, attentions)
+    assert stats.losses == pytest.approx({name: value.item() for name, value in extra.items()})
     added = weights[0] * extra["orthogonal"] + weights[1] * extra["target_encoder"]
     assert loss.item() == pytest.approx(stats.loss + added.item(), rel=1e-5)
     assert stats.loss == pytest.approx(losses(model.eval(), batch).sum().item(), rel=1e-5)
@@ -122,9 +130,9 @@ def test_validation_knows_the_generation_loss_alone() -> None:
     model = build(opt)
     batch = make_batch(VOCABS, DOCUMENTS)
     fill_queue(model, batch)
-    held = model.decoder.queue.vectors
+    held = model.decoder.queue.held()
     output, attentions, _ = run(model.eval(), batch)
-    assert model.decoder.auxiliary == {} and model.decoder.queue.vectors is held
+    assert model.decoder.auxiliary == {} and torch.equal(model.decoder.queue.held(), held)
     compute = onmt.trainer.LossCompute.from_opts(opt, model, VOCABS["tgt"], train=False)
     loss, stats = compute(batch, output, attentions)
     assert loss.item() == pytest.approx(stats.loss)
@@ -152,19 +160,22 @@ def test_random_draws_follow_the_seed() -> None:
     assert values[0] == values[1]
 
 
-@pytest.mark.parametrize("name", BASELINES)
-def test_checkpoints_hold_parameters_and_nothing_else(name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "beside"), [("catseqd", {"decoder.queue.vectors", "decoder.queue.filled"}), ("catseqcorr", set())]
+)
+def test_checkpoints_hold_parameters_and_the_queue(name: str, beside: set[str]) -> None:
     model = build(options(name))
     run(model, make_batch(VOCABS, DOCUMENTS))
-    assert set(model.state_dict()) == {parameter for parameter, _ in model.named_parameters()}
+    assert set(model.state_dict()) == {parameter for parameter, _ in model.named_parameters()} | beside
 
 
 @pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("format", ["pt", "safetensors"])
-def test_parameters_pass_through_the_loaders_of_upstream(name: str, format: str, tmp_path: Path) -> None:
+def test_models_pass_through_the_loaders_of_upstream(name: str, format: str, tmp_path: Path) -> None:
     opt = options(name)
     model = build(opt)
     batch = make_batch(VOCABS, DOCUMENTS)
+    run(model, batch)
     other = build_base_model(opt, VOCABS)
     if format == "pt":
         state = model.state_dict()
@@ -174,6 +185,27 @@ def test_parameters_pass_through_the_loaders_of_upstream(name: str, format: str,
         save_file({key: tensor.clone() for key, tensor in model.state_dict().items()}, tmp_path / "m.0.safetensors")
         other.load_safe_state_dict(str(tmp_path / "m"))
     torch.testing.assert_close(losses(other.eval(), batch), losses(model.eval(), batch))
+    if name == "catseqd":
+        assert len(other.decoder.queue.held()) == 7
+        assert torch.equal(other.decoder.queue.held(), model.decoder.queue.held())
+
+
+def queue_of(checkpoint: Path) -> torch.Tensor:
+    """The vectors of the documents that a checkpoint has in its queue."""
+    model = load_harmless(checkpoint)["model"]
+    return model["decoder.queue.vectors"][model["decoder.queue.filled"] > 0]
+
+
+def test_a_resumed_run_goes_on_with_the_queue(workshop: Path) -> None:
+    common = ["-config", "catseqd.yaml", "-save_model", "queue", "-valid_steps", 9]
+    run_stock("onmt_train", *common, "-train_steps", 3, cwd=workshop)
+    before = queue_of(workshop / "queue_step_3.pt")
+    assert len(before) == 60  # three batches of 20, less than there is room for
+    resume = ["-train_steps", 5, "-train_from", "queue_step_3.pt", "-report_every", 1]
+    log = run_stock("onmt_train", *common, *resume, cwd=workshop).stderr
+    assert re.search(r"Step +4/.* orthogonal: \d\S* target_encoder: \d", log)  # at once: the queue was not empty
+    after = queue_of(workshop / "queue_step_5.pt")
+    assert len(after) == 100 and torch.equal(after[:60], before)
 
 
 @pytest.mark.parametrize("name", BASELINES)
@@ -200,6 +232,37 @@ def test_a_vocabulary_without_ends_is_named() -> None:
     words = [word for word in WORDS if word != ";"]
     with pytest.raises(ExhirdError, match=r"the target vocabulary lacks ;: build it from .*'exhird prepare'"):
         build_base_model(options("catseqd"), make_vocabs(words))
+
+
+def test_catseq_is_the_stock_decoder_started_from_the_encoders_last_layer() -> None:
+    opt = options("rnn")
+    assert (opt.enc_layers, opt.dec_layers) == (2, 1)
+    model = build(opt)
+    batch = make_batch(VOCABS, DOCUMENTS)
+    output, attentions = model(batch["src"], batch["tgt"], batch["srclen"])
+    states, final, _ = model.encoder(batch["src"], batch["srclen"])
+    decoder = model.decoder
+    ours = CatSeqStep(opt.tgt_word_vec_size, opt.dec_hid_size)
+    stock = decoder.rnn.layers[0]
+    # Stock cells read [x; h~] and combine [context; h]; ours [h~; x] and [h; context].
+    x, h_tilde = stock.weight_ih.split([opt.tgt_word_vec_size, opt.dec_hid_size], 1)
+    context, h = decoder.attn.linear_out.weight.chunk(2, 1)
+    ours.load_state_dict(
+        {
+            "cell.weight_ih": torch.cat([h_tilde, x], 1),
+            "cell.weight_hh": stock.weight_hh,
+            "cell.bias_ih": stock.bias_ih,
+            "cell.bias_hh": stock.bias_hh,
+            "attention": decoder.attn.linear_in.weight.T,
+            "combine": torch.cat([h, context], 1),
+        }
+    )
+    hidden, attentional = torch.cat([final[-2], final[-1]], 1), torch.zeros(len(DOCUMENTS), opt.dec_hid_size)
+    memory = Memory.of(states, batch["srclen"])
+    for position, embedded in enumerate(decoder.embeddings(batch["tgt"][:, :-1]).unbind(1)):
+        hidden, attentional, attention = ours(embedded, memory, hidden, attentional)
+        torch.testing.assert_close(output[:, position], attentional, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(attentions["copy"][:, position], attention, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("option", ["orthogonal_weight", "target_encoder_weight"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pyonmttok
 import pytest
+import yaml
 from onmt.bin import train
 from onmt.model_builder import build_base_model
 from onmt.utils.optimizers import Optimizer
@@ -14,41 +16,92 @@ from onmt.utils.optimizers import Optimizer
 from onmt_exhird.stream import BOS, EOS, PAD, STRUCTURE, UNK
 
 RECIPES = Path(__file__).resolve().parents[1] / "recipes"
+EXHIRD = 22_219_105
+PARAMETERS = {
+    "exhird": EXHIRD,
+    "exhird-s": EXHIRD,
+    "catseq": 21_587_305,
+    "catseqd": 21_695_977,
+    "catseqcorr": 22_127_605,
+    "transformer": 22_296_605,
+}
+TABLES = 20_051_905  # parameters of the embedding and the output layer together
 
 
-@pytest.fixture(scope="module")
-def opt() -> Any:
-    parsed = train._get_parser().parse_args(["-config", str(RECIPES / "kp20k" / "exhird.yaml")])
+@cache
+def options(name: str) -> Any:
+    parsed = train._get_parser().parse_args(["-config", str(RECIPES / "kp20k" / f"{name}.yaml")])
     train.ArgumentParser.update_model_opts(parsed)
     train.ArgumentParser.validate_model_opts(parsed)
     return parsed
 
 
-@pytest.fixture(scope="module")
-def model(opt: Any) -> Any:
+@cache
+def model(name: str) -> Any:
+    opt = options(name)
     special = [UNK, PAD, BOS, EOS, *STRUCTURE]
     tokens = special + [f"w{index}" for index in range(opt.src_vocab_size - len(special))]
     vocab = pyonmttok.build_vocab_from_tokens(tokens)
     return build_base_model(opt, {"src": vocab, "tgt": vocab, "decoder_start_token": BOS})
 
 
-def test_the_paper_s_model_has_its_number_of_parameters(model: Any) -> None:
+def count(module: Any) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_the_paper_s_model_has_its_number_of_parameters() -> None:
+    exhird = model("exhird")
     counts = {
-        "embedding": model.encoder.embeddings.word_lut.weight.numel(),
-        "encoder": sum(parameter.numel() for parameter in model.encoder.rnn.parameters()),
-        "decoder": sum(parameter.numel() for parameter in model.decoder.hierarchy.parameters()),
-        "output": sum(parameter.numel() for parameter in model.generator.parameters()),
+        "embedding": exhird.encoder.embeddings.word_lut.weight.numel(),
+        "encoder": count(exhird.encoder.rnn),
+        "decoder": count(exhird.decoder.hierarchy),
+        "output": count(exhird.generator),
     }
     assert counts == {"embedding": 5_000_400, "encoder": 633_600, "decoder": 1_533_600, "output": 15_051_505}
-    assert sum(parameter.numel() for parameter in model.parameters()) == 22_219_105 == sum(counts.values())
+    assert count(exhird) == EXHIRD == sum(counts.values())
 
 
-def test_the_paper_s_settings(opt: Any, model: Any) -> None:
+def test_the_paper_s_settings() -> None:
+    opt = options("exhird")
     assert (opt.batch_type, opt.batch_size, opt.normalization) == ("sents", 10, "sents")
     assert (opt.max_grad_norm, opt.dropout, opt.param_init) == (1.0, [0.0], 0.1)
     assert (opt.plateau_decay, opt.early_stopping, opt.early_stopping_criteria) == (0.5, 3, ["ppl"])
-    group = Optimizer.from_opt(model, opt)._optimizer.param_groups[0]
+    group = Optimizer.from_opt(model("exhird"), opt)._optimizer.param_groups[0]
     assert (group["lr"], tuple(group["betas"])) == (0.001, (0.9, 0.999))
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_each_model_has_its_number_of_parameters(name: str) -> None:
+    assert count(model(name)) == PARAMETERS[name]
+
+
+def test_the_transformer_has_the_size_of_exhird() -> None:
+    transformer = model("transformer")
+    assert count(transformer) == pytest.approx(EXHIRD, rel=0.005)
+    tables = transformer.encoder.embeddings.word_lut.weight.numel() + count(transformer.generator)
+    assert tables == pytest.approx(TABLES, rel=0.001)
+
+
+def test_the_transformer_s_learning_rate_rises_and_falls() -> None:
+    optimizer = Optimizer.from_opt(model("transformer"), options("transformer"))
+    rates = {}
+    for step in (1, 4000, 8000, 32000):
+        optimizer._decay_step = step
+        rates[step] = optimizer.learning_rate()
+    assert rates == pytest.approx({1: 9.88e-8, 4000: 3.95e-4, 8000: 7.91e-4, 32000: 3.95e-4}, rel=0.01)
+
+
+@pytest.mark.parametrize("name", sorted(set(PARAMETERS) - {"exhird"}))
+def test_a_baseline_states_only_what_differs(name: str) -> None:
+    own = yaml.safe_load((RECIPES / "kp20k" / f"{name}.yaml").read_text())
+    common = yaml.safe_load((RECIPES / "kp20k" / "exhird.yaml").read_text())
+    assert own.pop("base") == "exhird.yaml"
+    assert own["save_model"] == name
+    assert not {key for key, value in own.items() if common.get(key) == value}
+
+
+def test_every_recipe_of_kp20k_is_tested_here() -> None:
+    assert {path.stem for path in (RECIPES / "kp20k").glob("*.yaml")} == set(PARAMETERS)
 
 
 def test_the_demo_s_configuration_is_valid() -> None:

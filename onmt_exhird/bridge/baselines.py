@@ -9,13 +9,16 @@ from torch import Tensor
 
 from onmt_exhird.bridge.decoders import Attentions, StatefulDecoder, dropout_of
 from onmt_exhird.bridge.vocabulary import require_structure
+from onmt_exhird.nn.catseqcorr import CatSeqCorr
+from onmt_exhird.nn.catseqd import CatSeqD
 from onmt_exhird.nn.hierarchical import Memory
-from onmt_exhird.nn.sequential import CatSeqCorr, CatSeqD, DocumentQueue, orthogonal_loss
+from onmt_exhird.nn.orthogonal import orthogonal_loss
+from onmt_exhird.nn.target_encoder import DocumentQueue
 from onmt_exhird.stream import END
 
 
 class SequentialDecoder(StatefulDecoder):
-    """What the baselines share: a model of `onmt_exhird.nn.sequential` over OpenNMT-py's flat targets."""
+    """What the baselines share: catSeq with additions over OpenNMT-py's flat targets."""
 
     def __init__(self, sequence: CatSeqD | CatSeqCorr, embeddings: Any, dropout: float) -> None:
         super().__init__(embeddings, dropout)
@@ -52,20 +55,21 @@ class CatSeqDDecoder(SequentialDecoder):
     """catSeq with a target encoder, whose loss and the orthogonal one are found in ``auxiliary`` in training.
 
     auxiliary   the losses of the last `forward`, by name, each summed over the batch; empty in evaluation
+    queue       documents to tell the present ones from
     """
 
     sequence: CatSeqD
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, hidden_size: int, embeddings: Any, dropout: float) -> None:
+        super().__init__(CatSeqD(embeddings.embedding_size, hidden_size), embeddings, dropout)
         self.auxiliary: dict[str, Tensor] = {}
-        self.queue = DocumentQueue()
+        self.queue = DocumentQueue(hidden_size)
         self.document: Tensor | None = None  # (batch, d)
         self.others: Tensor | None = None  # (batch, drawn, d)
 
     @classmethod
     def from_opt(cls, opt: Namespace, embeddings: Any) -> CatSeqDDecoder:
-        return cls(CatSeqD(embeddings.embedding_size, opt.dec_hid_size), embeddings, dropout_of(opt))
+        return cls(opt.dec_hid_size, embeddings, dropout_of(opt))
 
     def read_vocabulary(self, vocabs: dict[str, Any]) -> None:
         """Both losses act where phrases end."""
@@ -89,5 +93,5 @@ class CatSeqDDecoder(SequentialDecoder):
         # The input after a position is its target; no target of the last position is `;`, but </s> or padding.
         self.auxiliary["orthogonal"] = orthogonal_loss(decoded.hidden[:, :-1], is_end[:, 1:]).sum()
         if self.document is not None and self.others is not None:
-            losses = self.sequence.recognition_loss(decoded.target, is_end, self.document, self.others)
+            losses = self.sequence.target_encoder.recognition_loss(decoded.target, is_end, self.document, self.others)
             self.auxiliary["target_encoder"] = losses.sum()

@@ -125,15 +125,22 @@ class CopyingRNNDecoder(InputFeedRNNDecoder):
 
     Upstream's outputs are batch-major and its attentions time-major, so that in training the copy gate
     of one position meets the attention of another, and in search rows meet those of other documents.
+    It also starts from the encoder's first layers, where there are fewer of its own.
     """
 
     copy_attn: Any
+    num_layers: int
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if self.copy_attn is not None:
             stock = self.copy_attn
             self.copy_attn = _MaskedAttention(stock.dim, attn_type=stock.attn_type, attn_func=stock.attn_func)
+
+    def init_state(self, src: Tensor, enc_out: Tensor, enc_final_hs: Any) -> None:
+        """From the encoder's last layers: enc_final_hs (layers * directions, batch, d), or a pair of them (LSTM)."""
+        super().init_state(src, enc_out, enc_final_hs)
+        self.state["hidden"] = tuple(hidden[-self.num_layers :] for hidden in self.state["hidden"])
 
     def forward(
         self, tgt: Tensor, enc_out: Tensor, src_len: Tensor | None = None, step: int | None = None, **kwargs: Any

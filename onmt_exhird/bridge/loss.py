@@ -16,6 +16,7 @@ from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import CopyGenerator
 from onmt_exhird.nn.losses import find_rivals, stream_losses
+from onmt_exhird.search import best
 from onmt_exhird.stream import TAGS
 
 JUDGED_EVERY = 20  # training batches per one whose accuracy is counted: it needs the distribution that training avoids
@@ -30,19 +31,22 @@ def count_correct(
     """
     with torch.no_grad():
         document, position = (targets != generator.pad_id).nonzero(as_tuple=True)
-        probabilities = generator.mixture(
+        log_p = generator.log_mixture(
             hidden[document, position], attention[document, position], src_ext[document], size
         )
-        return int((probabilities.argmax(1) == targets[document, position]).sum())
+        return int((best(log_p)[1].squeeze(1) == targets[document, position]).sum())
 
 
-def auxiliary_loss(decoder: Any, opt: Namespace) -> Tensor | float:
-    """What a decoder's own losses add to the total: each has its weight among the options."""
-    losses: dict[str, Tensor] = getattr(decoder, "auxiliary", {})
-    return sum(getattr(opt, f"{name}_weight") * value for name, value in losses.items())
+def weights_of(opt: Namespace) -> dict[str, float]:
+    """What each loss beside that of generation is multiplied with, by the name under which the log has it."""
+    return {
+        "exclusive": opt.exclusive_loss_weight,
+        "orthogonal": opt.orthogonal_weight,
+        "target_encoder": opt.target_encoder_weight,
+    }
 
 
-def report_both_losses(trainer: Upstream) -> None:
+def report_every_loss(trainer: Upstream) -> None:
     """Upstream's log knows one loss."""
     import onmt.utils
 
@@ -79,8 +83,7 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
 
     class LossCompute(trainer.LossCompute):
         exclusive_window = 0
-        exclusive_weight = 1.0
-        auxiliary: Callable[[], Tensor | float] = staticmethod(lambda: 0.0)
+        auxiliary: Callable[[], dict[str, Tensor]] = staticmethod(dict)
         judged_every = 1
         batches = 0
 
@@ -90,9 +93,9 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
             compute = super().from_opts(opt, model, vocab, train)
             if train:
                 compute.exclusive_window = opt.exclusive_loss_window
-                compute.exclusive_weight = opt.exclusive_loss_weight
+                compute.weights = weights_of(opt)
                 # A function, since a decoder that is an attribute would become a part of this module.
-                compute.auxiliary = partial(auxiliary_loss, model.decoder, opt)
+                compute.auxiliary = partial(getattr, model.decoder, "auxiliary", {})
                 compute.judged_every = min(JUDGED_EVERY, opt.report_every)
             return compute
 
@@ -106,22 +109,25 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
         ) -> tuple[Tensor, Any]:
             if not self.copy_attn:
                 loss, stats = super().forward(batch, output, attns, trunc_start, trunc_size)
-                return loss + self.auxiliary(), stats
+                return self._with_others(loss, self.auxiliary(), stats), stats
             targets = batch["tgt_ext"][:, 1:]  # (batch, tgt_len)
             rivals = None
             if self.exclusive_window:
                 tag_ids = [self.vocab.lookup_token(tag) for tag in TAGS]
                 rivals = find_rivals(targets, tag_ids, self.exclusive_window, self.padding_idx)
             losses = stream_losses(self.generator, output, attns["copy"], batch["src_map"], targets, rivals)
-            total = losses.joint(self.exclusive_weight) + self.auxiliary()
+            generation = losses.generation.sum()
+            words = int((targets != self.padding_idx).sum())
+            stats = onmt.utils.Statistics(generation.item(), 1, len(targets), words)
+            others = self.auxiliary()
+            if rivals is not None:
+                others = others | {"exclusive": losses.exclusive.sum()}
+            total = self._with_others(generation, others, stats)
             if self.lambda_coverage:
                 total = total + self.lambda_coverage * self._compute_coverage_loss(
                     attns["std"], attns["coverage"], targets.flatten()
                 )
 
-            words = int((targets != self.padding_idx).sum())
-            stats = onmt.utils.Statistics(losses.generation.sum().item(), 1, len(targets), words)
-            stats.exclusive = losses.exclusive.sum().item() if rivals is not None else None
             stats.n_judged = 0
             if self.batches % self.judged_every == 0:
                 size = extended_size(len(self.vocab), batch)
@@ -129,6 +135,13 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
                 stats.n_correct = count_correct(self.generator, output, attns["copy"], batch["src_map"], targets, size)
             self.batches += 1
             return total, stats
+
+        def _with_others(self, total: Tensor, others: dict[str, Tensor], stats: Any) -> Tensor:
+            """The total with the other losses under their weights; the statistics learn them by name."""
+            for name, loss in others.items():
+                total = total + self.weights[name] * loss
+                stats.losses[name] = loss.item()
+            return total
 
         def _compute_coverage_loss(self, std_attn: Tensor, cov_attn: Tensor, tgt: Tensor) -> Tensor:
             """Batch-major, as our decoders' attentions are: (batch, tgt_len, src_len)."""

@@ -191,13 +191,18 @@ class CopyGenerator(nn.Module):
         return log_p.scatter_(1, src_ext, torch.logaddexp(generated, copied))
 
     def write_logits(self, hidden: Tensor, logits: Tensor) -> Tensor:
-        """Write W_3 h~ + b_V, without padding, into logits (n, V), and return the log of the sum of exponentials (n, 1)."""
+        """Write W_3 h~ + b_V, without padding, into logits (n, V); return the log of the sum of exponentials (n, 1)."""
         total = hidden.new_zeros(len(hidden), 1)
         width = max(_CACHED // max(len(hidden), 1), 512)
         parts = (logits.split(width, 1), self.weight.split(width), self._bias_without_padding().split(width))
         for part, weight, bias in zip(*parts, strict=True):
             torch.addmm(bias, hidden, weight.t(), out=part)
             total += part.exp().sum(1, keepdim=True)  # while it is in the cache
+        return self._normaliser(total, logits)
+
+    @staticmethod
+    def _normaliser(total: Tensor, logits: Tensor) -> Tensor:
+        """The log of the sum of exponentials (n, 1), given it as it came out, and the logits (n, V)."""
         normaliser = total.log()
         # Infinite or NaN where exponentials leave the range of numbers: far from what a trained model has.
         return normaliser if normaliser.abs().max() < _HARMLESS else logits.logsumexp(1, keepdim=True)

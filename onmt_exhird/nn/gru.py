@@ -6,8 +6,9 @@
     h' = (1 - z) * n + z * h
 
 torch's own GRU on a CPU writes, for every time step, a gradient of the size of the whole input; over packed
-documents of 190 tokens that takes more than half of a training step. Here the backward loop carries one state from step to step,
-and what sums over the steps is one matrix product at the end. Both directions go through the loop together.
+documents of 190 tokens that takes more than half of a training step. Here the backward loop carries one state from
+step to step, and what sums over the steps is one matrix product at the end. Both directions go through the loop
+together.
 
 D is the number of directions, T the source's length, B the batch, h the hidden size, i the input's.
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes a corpus, prepares it, trains a model with OpenNMT-py's own commands, and shows what it has learned.
-# usage: recipes/demo/run.sh [exhird|catseq] [OUTPUT]     (default: exhird, run/demo)
+# usage: recipes/demo/run.sh [MODEL] [OUTPUT]     (default: exhird, run/demo; a model for each YAML file here)
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -8,14 +8,13 @@ model=${1:-exhird}
 output=${2:-$root/run/demo}
 export PYTHONWARNINGS=ignore # OpenNMT-py uses names that newer torch calls old
 
-case $model in
-exhird) architecture=() ;;
-catseq) architecture=(-decoder_type rnn -global_attention general -reuse_copy_attn) ;;
-*)
-  echo "$0: unknown model '$model': give exhird or catseq" >&2
+config=$here/$model.yaml
+if [[ ! -f $config ]]; then
+  known=("$here"/*.yaml)
+  known=("${known[@]##*/}")
+  echo "$0: unknown model '$model': give one of ${known[*]%.yaml}" >&2
   exit 2
-  ;;
-esac
+fi
 
 say() { printf '\n== %s\n' "$*"; }
 
@@ -30,15 +29,18 @@ for split in train valid test; do
 done
 
 say "3. onmt_build_vocab"
-onmt_build_vocab -config "$here/exhird.yaml" -n_sample -1 2>&1 | sed -n 's/.*INFO\] //p'
+onmt_build_vocab -config "$config" -n_sample -1 2>&1 | sed -n 's/.*INFO\] //p'
 
-say "4. onmt_train: $model (a line every 100 of 1500 steps)"
-onmt_train -config "$here/exhird.yaml" "${architecture[@]}" -save_model "$model" -log_file "$model.log" 2>&1 |
+say "4. onmt_train: $model (a line every 100 steps)"
+rm -f "$model"_step_*.pt # of another run
+onmt_train -config "$config" -save_model "$model" -log_file "$model.log" 2>&1 |
   grep --line-buffered -E 'Step |perplexity|error' | sed -u 's/.*INFO\] //'
+
+checkpoint=$(printf '%s\n' "$model"_step_*.pt | sort -V | tail -n 1)
 
 say "5. onmt_translate, without and with exclusive search"
 search() {
-  onmt_translate -model "${model}_step_1500.pt" -src test.src -output "$1" -beam_size 1 -batch_size 50 "${@:2}" 2>&1 |
+  onmt_translate -model "$checkpoint" -src test.src -output "$1" -beam_size 1 -batch_size 50 "${@:2}" 2>&1 |
     sed -n 's/.*INFO\] //p'
 }
 search "$model.pred"
