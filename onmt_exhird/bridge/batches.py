@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -16,6 +18,10 @@ from onmt_exhird.stream import EOS, PAD, UNK
 
 Example = dict[str, Any]
 Batch = dict[str, Any]
+
+_AT_ONCE = (
+    500  # documents that are transformed and looked up together; as words they take thirty times their final room
+)
 
 
 def add_extended_ids(vocabs: dict[str, Any], example: Example) -> Example:
@@ -46,7 +52,7 @@ def add_extended_tensors(batch: Batch, examples: Sequence[Example], pad_id: int)
         return
 
     def padded(key: str) -> Tensor:
-        rows = [torch.tensor(example[key]) for example in examples]
+        rows = [torch.tensor(example[key], dtype=torch.long) for example in examples]
         return pad_sequence(rows, batch_first=True, padding_value=pad_id).to(batch["src"].device)
 
     batch["src_map"] = padded("src_ext")
@@ -65,6 +71,25 @@ def keep_blank(example: Example) -> Example:
     if not example["src"]["src"].strip():
         example["src"]["src"] = UNK
         example["blank"] = True
+    return example
+
+
+def slim(example: Example) -> Example:
+    """Keep of an example that has its ids what batches are made of: a bucket of them waits for its turn.
+
+    A list of numbers takes up to ten times the room of an array. The words before the transforms are for these only.
+    """
+    for key in ("src_original", "tgt_original"):
+        example.pop(key, None)
+    for key in ("src_ext", "tgt_ext"):
+        if key in example:
+            example[key] = np.array(example[key], dtype=np.int32)
+    source = example["src"]
+    source["src_ids"] = np.array(source["src_ids"], dtype=np.int32)
+    if "feats" in source:
+        source["feats"] = [np.array(ids, dtype=np.int32) for ids in source["feats"]]
+    if example["tgt"] is not None:  # the words of the target are in no batch; those of the source tell twins apart
+        example["tgt"] = {"tgt_ids": np.array(example["tgt"]["tgt_ids"], dtype=np.int32)}
     return example
 
 
@@ -125,3 +150,28 @@ def a_line_out_for_each_line_in(dynamic_iterator: Upstream) -> None:
     dynamic_iterator._addcopykeys = text_utils._addcopykeys
     dynamic_iterator.tensorify = text_utils.tensorify
     dynamic_iterator.process = process
+
+
+def buckets_that_need_little_room(dynamic_iterator: Upstream) -> None:
+    """Upstream holds a whole bucket as words, twice, before it looks any of them up, and then as lists of numbers."""
+    iterator = dynamic_iterator.DynamicDatasetIter
+
+    def bucketing(self: Any) -> Iterator[tuple[list[Example], int]]:
+        size = self.bucket_size_init if self.bucket_size_init > 0 else self.bucket_size
+        documents = iter(self.mixer)
+        while True:
+            bucket: list[Example] = []
+            read = 0
+            while words := list(islice(documents, min(_AT_ONCE, size - read))):
+                read += len(words)
+                bucket += map(slim, self._tuple_to_json_with_tokIDs(words))
+            if read:
+                yield bucket, self.bucket_idx
+            for example in bucket:  # all are in batches by now, but upstream's loop still holds them
+                example.clear()
+            if read < size:
+                return
+            self.bucket_idx += 1
+            size = size + self.bucket_size_increment if size < self.bucket_size else self.bucket_size
+
+    iterator._bucketing = bucketing

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from onmt.translate.beam_search import BeamSearchBase
 from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch, extended_size
+from onmt_exhird.bridge.pool import Pool, may_begin_at_any_step
+from onmt_exhird.bridge.quantised import quantised
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.vocabulary import require_structure, writes_streams
 from onmt_exhird.errors import ExhirdError
@@ -97,10 +101,13 @@ def search_over_extended_ids(module: Upstream) -> None:
 
     class Translator(module.Translator):
         constraint: StreamConstraint | None = None
-        alive: Any = None  # the strategy whose rows are being decoded
+        pools: bool = False  # whether rows take new documents
+        forced_end: Callable[[StreamConstraint], Tensor] | None = None  # of the rows being decoded
 
         @classmethod
         def from_opt(cls, model: Any, vocabs: dict[str, Any], opt: Namespace, *args: Any, **kwargs: Any) -> Translator:
+            if opt.precision == "int8":  # upstream accepts it and changes nothing
+                model.generator = quantised(model.generator)
             translator = super().from_opt(model, vocabs, opt, *args, **kwargs)
             if translator.copy_attn and not hasattr(model.generator, "log_mixture"):
                 raise ExhirdError("models that copy cannot be decoded as an ensemble: give one -model")
@@ -114,20 +121,24 @@ def search_over_extended_ids(module: Upstream) -> None:
             if opt.beam_size == 1 and not samples and opt.coverage_penalty == "none":
                 # A beam of one is greedy search, which upstream has as sampling from the one best token.
                 translator.sample_from_topk, translator.random_sampling_temp = 1, 1.0
+                counts_steps = opt.min_length or opt.block_ngram_repeat or opt.tgt_file_prefix
+                translator.pools = not counts_steps and may_begin_at_any_step(model.decoder)
             return translator
 
         def translate_batch(self, batch: Batch, attn_debug: bool) -> dict[str, Any]:
             results = super().translate_batch(batch, attn_debug)
-            # Upstream's -with_score takes tensors for granted, its beam search gives numbers.
-            results["scores"] = [[torch.as_tensor(score) for score in scores] for scores in results["scores"]]
+            # Upstream's -with_score asks for `.item()`, which a float lacks; a tensor takes a kilobyte.
+            results["scores"] = [[np.float64(score) for score in scores] for scores in results["scores"]]
             nothing = torch.tensor([self._tgt_eos_idx])
             for row in batch["blank"].nonzero().flatten().tolist():
                 results["predictions"][row] = [nothing] * self.n_best
-                results["scores"][row] = [torch.zeros(())] * self.n_best
+                results["scores"][row] = [np.float64(0)] * self.n_best
             return results
 
         def _translate_batch_with_strategy(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
-            self.alive = decode_strategy
+            if self.pools and not decode_strategy.return_attention and "tgt" not in batch:
+                return self._translate_pool(batch, decode_strategy)
+            self.forced_end = lambda constraint: constraint.forced_end(decode_strategy.alive_seq)
             pick_quickly(decode_strategy)
             if self.constraint is not None:
                 classes = None
@@ -135,6 +146,17 @@ def search_over_extended_ids(module: Upstream) -> None:
                     classes = self.constraint.oov_classes(batch["src_ex_vocab"])
                 constrain(decode_strategy, self.constraint, classes)
             return super()._translate_batch_with_strategy(batch, decode_strategy)
+
+        def _translate_pool(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
+            """Greedy search by our own loop."""
+            pool = Pool(self, batch)
+            self.forced_end = pool.hypotheses.forced_end
+            for document, score, tokens in pool.run(decode_strategy.max_length):
+                decode_strategy.scores[document].append(score)
+                decode_strategy.predictions[document].append(tokens)
+                decode_strategy.attention[document].append([])
+            documents = len(batch["srclen"])
+            return self.report_results([0] * documents, None, batch, documents, decode_strategy)
 
         def _decode_and_generate(
             self,
@@ -156,9 +178,9 @@ def search_over_extended_ids(module: Upstream) -> None:
                 decoded = super()._decode_and_generate(
                     decoder_in, enc_out, batch, src_len, src_map, step, batch_offset, return_attn
                 )
-            if constraint is not None:
+            if constraint is not None and self.forced_end is not None:
                 # Where a phrase is full its `;` is appended, not predicted: the decoder has not moved.
-                decoder.keep_state(before, constraint.forced_end(self.alive.alive_seq))
+                decoder.keep_state(before, self.forced_end(constraint))
             return decoded
 
         def _copy_and_generate(

@@ -7,15 +7,12 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.evaluation.conventions import CONVENTIONS, DOCS, TOKENS
 from onmt_exhird.evaluation.paper import DATASETS
-
-if TYPE_CHECKING:
-    from onmt_exhird.stream import Phrase
 
 _DESCRIPTION = """\
 Precision, recall and F1 of present and absent keyphrases, duplicates and counts, for the predictions of any system.
@@ -92,36 +89,47 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(args: argparse.Namespace) -> int:
     from onmt_exhird.evaluation import System, evaluate
+    from onmt_exhird.evaluation.api import UnequalLengths
     from onmt_exhird.evaluation.formats import render
-    from onmt_exhird.evaluation.inputs import check_lengths, is_jsonl, looks_raw, read_gold, read_sources
+    from onmt_exhird.evaluation.inputs import (
+        check_lengths,
+        each_gold,
+        each_prediction,
+        each_source,
+        is_jsonl,
+        looks_raw,
+    )
 
-    sources = read_sources(args.src)
-    if looks_raw(sources):
+    systems = _find_runs(args.pred, args.seeds)
+    sources = each_source(args.src)
+    first = list(islice(sources, 1000))
+    if looks_raw(first):
         remedy = "tokenise the source, or give it as .jsonl"
         print(
             f"exhird evaluate: warning: {args.src} has commas at the end of words, as raw text; {remedy}",
             file=sys.stderr,
         )
-    gold = read_gold(args.gold)
-    check_lengths(args.gold, gold, args.src, sources)
-    paths = _find_runs(args.pred, args.seeds)
-    systems = [System(name, [_read_run(path, args.src, sources) for path in runs]) for name, runs in paths]
-    roles = {"src": [args.src], "gold": [args.gold], "pred": [path for _, runs in paths for path in runs]}
-    result = evaluate(
-        sources,
-        gold,
-        systems,
-        convention=args.convention,
-        docs=args.docs,
-        tokens=args.tokens,
-        gold_stemmed=args.gold_stemmed,
-        retokenized=[role for role, used in roles.items() if any(map(is_jsonl, used))],
-        confidence=args.confidence,
-        resamples=args.resamples,
-        seed=args.seed,
-        details=args.per_document is not None,
-        progress=True,
-    )
+    paths = [args.gold, *(path for _, runs in systems for path in runs)]
+    roles = {"src": [args.src], "gold": paths[:1], "pred": paths[1:]}
+    try:
+        result = evaluate(
+            chain(first, sources),
+            each_gold(args.gold),
+            [System(name, [each_prediction(path) for path in runs]) for name, runs in systems],
+            convention=args.convention,
+            docs=args.docs,
+            tokens=args.tokens,
+            gold_stemmed=args.gold_stemmed,
+            retokenized=[role for role, used in roles.items() if any(map(is_jsonl, used))],
+            confidence=args.confidence,
+            resamples=args.resamples,
+            seed=args.seed,
+            details=args.per_document is not None,
+            progress=True,
+        )
+    except UnequalLengths as error:
+        check_lengths(paths[error.index], range(error.have), args.src, range(error.want))
+        raise
     if args.per_document:
         _write_details(args.per_document, result.details)
     print(render(result, args.format, args.paper))
@@ -142,14 +150,6 @@ def _find_runs(files: Sequence[str], seeds: Sequence[Sequence[str]]) -> list[tup
         name = Path(patterns[0]).name if len(patterns) == 1 else f"{Path(paths[0]).name} and {len(paths) - 1} more"
         systems.append((name, paths))
     return systems
-
-
-def _read_run(path: str, src: str, sources: Sequence[object]) -> list[list[Phrase]]:
-    from onmt_exhird.evaluation.inputs import check_lengths, read_predictions
-
-    predictions = read_predictions(path)
-    check_lengths(path, predictions, src, sources)
-    return predictions
 
 
 def _names(paths: Sequence[str]) -> list[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, zip_longest
+from operator import add
 from typing import Any, TypeAlias
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.evaluation.conventions import Convention, get_convention, signature
-from onmt_exhird.evaluation.matching import DocumentMatch, Reference, match_document, prepare_reference
-from onmt_exhird.evaluation.metrics import Columns, add_up, collect, counts, scores
+from onmt_exhird.evaluation.matching import match_document, prepare_reference
+from onmt_exhird.evaluation.metrics import Tally, counts, scores
 from onmt_exhird.evaluation.results import Evaluation, SystemResult, document_record
 from onmt_exhird.evaluation.significance import assess, mean_and_deviation
 from onmt_exhird.stream import Phrase, read_leniently
@@ -23,13 +25,21 @@ class System:
     """A system's name and its predictions, one line or list per document; several runs are its seeds."""
 
     name: str
-    runs: Sequence[Sequence[Phrases]]
+    runs: Sequence[Iterable[Phrases]]
+
+
+class UnequalLengths(ExhirdError):
+    """Gold (`index` 0) or a run (from 1 on, in the order of the systems) has not as many documents as the source."""
+
+    def __init__(self, what: str, index: int, have: int, want: int) -> None:
+        super().__init__(f"{what} has {have} documents, but there are {want} sources")
+        self.index, self.have, self.want = index, have, want
 
 
 def evaluate(
-    sources: Sequence[str | Sequence[str]],
-    gold: Sequence[Phrases],
-    predictions: Sequence[Phrases] | Mapping[str, Sequence[Phrases]] | Sequence[System],
+    sources: Iterable[str | Sequence[str]],
+    gold: Iterable[Phrases],
+    predictions: Iterable[Phrases] | Mapping[str, Iterable[Phrases]] | Sequence[System],
     *,
     convention: str = "exhird",
     docs: str | None = None,
@@ -44,6 +54,7 @@ def evaluate(
 ) -> Evaluation:
     """Score one system's predictions, or those of several by name, or `System` objects with several runs.
 
+    Documents are read once, side by side, and nothing of their texts is kept, so iterators over large files will do.
     Sources are tokens between blanks. `docs` and `tokens` change these two choices of the convention, `confidence` adds
     intervals and tests against the first system, `details` a record per document.
 
@@ -53,41 +64,40 @@ def evaluate(
     """
     chosen = get_convention(convention, docs, tokens)
     systems = _as_systems(predictions)
-    if not sources:
-        raise ExhirdError("there are no documents to evaluate; the source has no lines")
-    _check_length("gold", gold, sources)
-    references = [
-        prepare_reference(_as_tokens(source), _as_phrases(phrases), chosen, gold_stemmed)
-        for source, phrases in zip(_bar(sources, "gold", progress), gold, strict=True)
-    ]
-    records: list[dict[str, Any]] = []
-    columns: list[list[Columns]] = []
-    for system in systems:
-        columns.append([])
-        for number, run in enumerate(system.runs, start=1):
-            _check_length(f"'{system.name}'", run, sources)
-            matches = _match(references, _bar(run, system.name, progress), chosen)
+    runs = [(system, number) for system in systems for number in range(len(system.runs))]
+    tallies = [Tally(chosen, keep=confidence) for _ in runs]
+    records: list[list[dict[str, Any]]] = [[] for _ in runs]
+    titles = ["gold", *(f"'{system.name}'" for system, _ in runs)]
+    columns = [sources, gold, *(system.runs[number] for system, number in runs)]
+    documents = 0
+    for documents, (source, phrases, *predicted) in enumerate(_bar(_in_step(columns, titles), progress), start=1):
+        reference = prepare_reference(_as_tokens(source), _as_phrases(phrases), chosen, gold_stemmed)
+        for index, (system, number) in enumerate(runs):
+            match = match_document(reference, _as_phrases(predicted[index]), chosen)
+            tallies[index].add(match)
             if details:
-                kept = list(matches)
-                name = system.name if len(system.runs) == 1 else f"{system.name} run {number}"
-                records += [document_record(name, line, match, chosen) for line, match in enumerate(kept, start=1)]
-                matches = iter(kept)
-            columns[-1].append(collect(matches, chosen))
-    results = [_summarise(system, runs, chosen) for system, runs in zip(systems, columns, strict=True)]
+                name = system.name if len(system.runs) == 1 else f"{system.name} run {number + 1}"
+                records[index].append(document_record(name, documents, match, chosen))
+    if not documents:
+        raise ExhirdError("there are no documents to evaluate; the source has no lines")
+    in_order = iter(tallies)
+    by_system = [list(islice(in_order, len(system.runs))) for system in systems]
+    results = [_summarise(system, own, chosen) for system, own in zip(systems, by_system, strict=True)]
     resampling = ""
     if confidence:
         resampling = f"interval:95%|paired-bootstrap:{resamples}|approximate-randomisation:{resamples}|seed:{seed}"
-        significance = assess(columns, chosen, resamples, seed, progress)
+        kept = [[tally.columns() for tally in own] for own in by_system]
+        significance = assess(kept, chosen, resamples, seed, progress)
         for index, result in enumerate(results):
             result.intervals = significance.intervals[index]
             result.comparisons = significance.comparisons[index - 1] if index else {}
     return Evaluation(
         signature=signature(chosen, gold_stemmed, retokenized),
-        documents=len(sources),
+        documents=documents,
         convention=chosen,
         systems=results,
         resampling=resampling,
-        details=records,
+        details=[record for of_run in records for record in of_run],
     )
 
 
@@ -109,7 +119,7 @@ def f1_at_m(
 def _as_systems(predictions: Any) -> list[System]:
     if isinstance(predictions, Mapping):
         return [System(name, [lines]) for name, lines in predictions.items()]
-    if predictions and all(isinstance(one, System) for one in predictions):
+    if isinstance(predictions, Sequence) and predictions and all(isinstance(one, System) for one in predictions):
         return list(predictions)
     return [System("predictions", [predictions])]
 
@@ -125,26 +135,31 @@ def _as_phrases(phrases: Phrases) -> list[Phrase]:
     return [phrase for phrase in given if phrase.words]
 
 
-def _check_length(what: str, documents: Sequence[object], sources: Sequence[object]) -> None:
-    if len(documents) != len(sources):
-        raise ExhirdError(f"{what} has {len(documents)} documents, but there are {len(sources)} sources")
+def _in_step(columns: Sequence[Iterable[Any]], titles: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """A document's source, gold and predictions at a time; columns after the first are named by the titles."""
+    end = object()
+    lengths = [0] * len(columns)
+    for row in zip_longest(*columns, fillvalue=end):
+        there = [entry is not end for entry in row]
+        lengths = list(map(add, lengths, there))
+        if all(there):
+            yield row
+    want, *have = lengths
+    for index, (title, length) in enumerate(zip(titles, have, strict=True)):
+        if want and length != want:
+            raise UnequalLengths(title, index, length, want)
 
 
-def _bar(items: Sequence[Any], name: str, progress: bool) -> Sequence[Any]:
-    """The items, with a progress bar on stderr if that is a terminal."""
+def _bar(documents: Iterator[tuple[Any, ...]], progress: bool) -> Iterable[tuple[Any, ...]]:
+    """The documents, with a progress bar on stderr if that is a terminal."""
     if not progress:
-        return items
+        return documents
     from tqdm import tqdm
 
-    return tqdm(items, desc=name, unit="doc", leave=False, disable=None)
+    return tqdm(documents, desc="evaluating", unit="doc", leave=False, disable=None)
 
 
-def _match(references: Sequence[Reference], run: Sequence[Phrases], convention: Convention) -> Iterator[DocumentMatch]:
-    for reference, phrases in zip(references, run, strict=True):
-        yield match_document(reference, _as_phrases(phrases), convention)
-
-
-def _summarise(system: System, runs: Sequence[Columns], convention: Convention) -> SystemResult:
-    sums = [add_up(run) for run in runs]
+def _summarise(system: System, runs: Sequence[Tally], convention: Convention) -> SystemResult:
+    sums = [run.sums() for run in runs]
     means, deviations = mean_and_deviation([scores(one, convention) for one in sums])
     return SystemResult(system.name, len(runs), means, deviations, counts(sums[0], convention))

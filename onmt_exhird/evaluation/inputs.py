@@ -52,36 +52,47 @@ def _lines(path: str) -> Iterator[str]:
 
 def _read(
     path: str, from_line: Callable[[str], Parsed], from_record: Callable[[dict[str, Any]], Parsed]
-) -> list[Parsed]:
-    documents: list[Parsed] = []
+) -> Iterator[Parsed]:
     for number, line in enumerate(_lines(path), start=1):
         if not is_jsonl(path):
-            documents.append(from_line(line))
+            yield from_line(line)
             continue
         try:
             record = json.loads(line)
             if not isinstance(record, dict):
                 raise ExhirdError("is no JSON object")
-            documents.append(from_record(record))
+            document = from_record(record)
         except (json.JSONDecodeError, ExhirdError) as error:
             reason = "is not JSON" if isinstance(error, json.JSONDecodeError) else error
             raise ExhirdError(f"{path}, line {number} {reason}; JSONL has one object a line") from None
-    return documents
+        yield document
 
 
-def read_sources(path: str) -> list[str]:
+def each_source(path: str) -> Iterator[str]:
     """Each document's tokens between blanks; of a record, title and body with the separator between them."""
     return _read(path, str, _source_of)
 
 
-def read_gold(path: str) -> list[list[Phrase]]:
+def each_gold(path: str) -> Iterator[list[Phrase]]:
     """Each document's gold phrases."""
     return _read(path, read_leniently, lambda record: _phrases_of(record, GOLD_KEYS))
 
 
-def read_predictions(path: str) -> list[list[Phrase]]:
+def each_prediction(path: str) -> Iterator[list[Phrase]]:
     """Each document's predictions, in order."""
     return _read(path, read_leniently, lambda record: _phrases_of(record, PREDICTION_KEYS))
+
+
+def read_sources(path: str) -> list[str]:
+    return list(each_source(path))
+
+
+def read_gold(path: str) -> list[list[Phrase]]:
+    return list(each_gold(path))
+
+
+def read_predictions(path: str) -> list[list[Phrase]]:
+    return list(each_prediction(path))
 
 
 def _pick(record: dict[str, Any], keys: Sequence[str]) -> Any:
@@ -125,13 +136,12 @@ def check_lengths(path: str, documents: Sequence[object], against: str, expected
 
 
 def looks_raw(sources: Sequence[str]) -> bool:
-    """Whether commas cling to words in most of the first documents: no tokeniser leaves that, raw text has it.
+    """Whether commas cling to words in most of the documents: no tokeniser leaves that, raw text has it.
 
     >>> looks_raw(["graphs, trees"]), looks_raw(["graphs , trees"])
     (True, False)
     """
-    first = sources[:1000]
-    return sum(bool(re.search(r"\S,(\s|$)", source)) for source in first) > len(first) / 2
+    return sum(bool(re.search(r"\S,(\s|$)", source)) for source in sources) > len(sources) / 2
 
 
 def expand(patterns: Sequence[str]) -> list[str]:

@@ -26,6 +26,8 @@ Amount: TypeAlias = Any
 Columns: TypeAlias = dict[str, "array[float]"]
 """A quantity's name and its value in every document."""
 
+_BLOCK = 1000  # documents whose quantities are held before they go into the sums
+
 
 def _ratio(part: Amount, whole: Amount) -> Amount:
     """``part / whole``, and 0 where there is nothing to divide by.
@@ -92,15 +94,50 @@ def _quantities(match: DocumentMatch, convention: Convention) -> dict[str, float
     return values
 
 
-def collect(matches: Iterable[DocumentMatch], convention: Convention) -> Columns:
-    """The quantities of all documents."""
-    names: list[str] = []
-    flat = array("d")
-    for match in matches:
-        values = _quantities(match, convention)
-        names = names or list(values)
-        flat.extend(values.values())
-    return {name: flat[column :: len(names)] for column, name in enumerate(names)}
+class Tally:
+    """The sums of documents' quantities and, where they are to be resampled, the quantities themselves."""
+
+    def __init__(self, convention: Convention, keep: bool = False) -> None:
+        self._convention = convention
+        self._keep = keep
+        self._names: list[str] = []
+        self._flat = array("d")
+        self._parts: dict[str, list[float]] = {}
+
+    def add(self, match: DocumentMatch) -> None:
+        values = _quantities(match, self._convention)
+        self._names = self._names or list(values)
+        self._flat.extend(values.values())
+        if not self._keep and len(self._flat) >= _BLOCK * len(self._names):
+            self._parts = {name: exact_parts(all_) for name, all_ in self._with_parts().items()}
+            self._flat = array("d")
+
+    def columns(self) -> Columns:
+        """The kept quantities."""
+        return {name: self._flat[column :: len(self._names)] for column, name in enumerate(self._names)}
+
+    def sums(self) -> dict[str, float]:
+        return add_up(self._with_parts())
+
+    def _with_parts(self) -> Columns:
+        columns = self.columns()
+        for name, parts in self._parts.items():
+            columns[name].extend(parts)
+        return columns
+
+
+def exact_parts(values: Iterable[float]) -> list[float]:
+    """A few floats whose sum is exactly that of the values, without any rounding.
+
+    >>> exact_parts([1e16, 1.0, 1.0, 1.0])
+    [1.0000000000000004e+16, -1.0]
+    """
+    left = list(values)
+    parts: list[float] = []
+    while part := fsum(left):
+        parts.append(part)
+        left.append(-part)
+    return parts
 
 
 def add_up(columns: Columns) -> dict[str, float]:

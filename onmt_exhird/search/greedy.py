@@ -1,4 +1,4 @@
-"""The best tokens of every row."""
+"""Greedy search: the best tokens of every row, and rows that begin at different steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from onmt_exhird.search.constraint import StreamConstraint
+
 _BLOCK = 256
+_AMPLE = 3  # tokens: a constraint with as much room as this does not look at the room
 
 
 def best(scores: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
@@ -35,3 +38,82 @@ def best(scores: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
     candidates = scores.gather(1, inside.clamp(max=columns - 1)).masked_fill(~exists, -torch.inf)
     values, index = candidates.topk(count)
     return values, inside.gather(1, index)
+
+
+class Hypotheses:
+    """One hypothesis per row, where rows may have begun at different steps.
+
+    A row whose document is finished can begin another one while the rest goes on, so that every step has as many
+    rows as fit: with few of them the output layer costs as much as with many.
+
+    tokens   (rows, oldest)   the tokens so far, each row's at the right end, after padding
+    ages     (rows,)          how many they are, the start token included
+    scores   (rows,)          the sum of their log-probabilities
+    """
+
+    def __init__(self, rows: int, start: int, pad: int, device: torch.device | str = "cpu") -> None:
+        self.start = start
+        self.pad = pad
+        self.tokens = torch.full((rows, 1), start, device=device)
+        self.ages = torch.ones(rows, dtype=torch.long, device=device)
+        self.scores = torch.zeros(rows, device=device)
+
+    def __len__(self) -> int:
+        return len(self.ages)
+
+    def append(self, tokens: Tensor, scores: Tensor) -> None:
+        """Another token for each row, and its log-probability: (rows,) twice."""
+        self.ages += 1
+        oldest = int(self.ages.max())
+        self.tokens = torch.cat([self.tokens, tokens.unsqueeze(1)], 1)[:, -oldest:]
+        self.scores += scores
+
+    def begin(self, rows: Tensor) -> None:
+        """Rows (k,) begin anew."""
+        self.tokens[rows] = self.pad
+        self.tokens[rows, -1] = self.start
+        self.ages[rows] = 1
+        self.scores[rows] = 0.0
+
+    def select(self, rows: Tensor) -> None:
+        """Keep these rows (k,), in this order."""
+        self.tokens, self.ages, self.scores = self.tokens[rows], self.ages[rows], self.scores[rows]
+
+    def written(self, row: int) -> Tensor:
+        """The tokens of a row after its start."""
+        return self.tokens[row, self.tokens.size(1) - int(self.ages[row]) + 1 :].clone()
+
+    def constrain(self, constraint: StreamConstraint, log_probs: Tensor, oov_classes: Tensor | None) -> None:
+        """`StreamConstraint.apply` to log_probs (rows, size), with oov_classes (rows, words)."""
+        for rows, tokens in self._groups(constraint):
+            if rows is None:
+                constraint.apply(log_probs, tokens, oov_classes)
+                continue
+            some = log_probs[rows]
+            constraint.apply(some, tokens, None if oov_classes is None else oov_classes[rows])
+            log_probs[rows] = some
+
+    def forced_end(self, constraint: StreamConstraint) -> Tensor:
+        """`StreamConstraint.forced_end` (rows,)."""
+        forced = torch.zeros(len(self), dtype=torch.bool, device=self.ages.device)
+        for rows, tokens in self._groups(constraint):
+            forced[slice(None) if rows is None else rows] = constraint.forced_end(tokens)
+        return forced
+
+    def _groups(self, constraint: StreamConstraint) -> list[tuple[Tensor | None, Tensor]]:
+        """Rows (k,), None: all, and their tokens (k, length), in groups that the constraint may see together.
+
+        It takes the number of columns for the age, which matters where the room for tokens comes to an end.
+        """
+        limit = constraint.settings.max_length
+        if limit is None or self.tokens.size(1) <= limit + 1 - _AMPLE:
+            return [(None, self.tokens)]
+        late = self.ages > limit + 1 - _AMPLE  # (rows,)
+        groups: list[tuple[Tensor | None, Tensor]] = []
+        for age in self.ages[late].unique().tolist():
+            rows = self.ages.eq(age).nonzero().squeeze(1)
+            groups.append((rows, self.tokens[rows, -age:]))
+        rows = late.logical_not().nonzero().squeeze(1)
+        if len(rows):
+            groups.append((rows, self.tokens[rows, -int(self.ages[rows].max()) :]))
+        return groups

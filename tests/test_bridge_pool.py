@@ -1,0 +1,86 @@
+"""Rows that take new documents write what the stock loop writes."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from conftest import translate, write_lines
+from onmt.inputters.inputter import vocabs_to_dict
+from test_bridge_baselines import VOCABS, build
+from test_bridge_copying import WORDS, options
+from torch import nn
+
+from onmt_exhird import stream
+from onmt_exhird.bridge import pool, translator
+
+SEARCHES = {
+    "plain": ["-max_phrases", 6, "-max_phrase_words", 3],
+    "exclusive": ["-exclusive_search", "-exclusive_window", 2, "-max_phrases", 6, "-max_phrase_words", 3],
+    "stems": [
+        "-exclusive_search",
+        "-exclude_stems",
+        "-exclude_phrases",
+        "-min_phrases",
+        3,
+        "-max_phrases",
+        6,
+        "-max_phrase_words",
+        3,
+    ],
+    "little room": ["-max_length", 8, "-exclude_phrases", "-max_phrase_words", 4],
+    "no unknown words": ["-ban_unk_token", "-max_phrases", 4, "-length_penalty", "avg"],
+}
+
+
+@pytest.fixture(scope="module", params=["exhird", "rnn", "catseqd"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with random parameters, and documents of 1 to 23 words, some of them unknown."""
+    folder = tmp_path_factory.mktemp(request.param)
+    opt = options(request.param)
+    built = build(opt)
+    torch.manual_seed(3)
+    for parameter in built.parameters():  # so large that documents lead to different outputs
+        nn.init.normal_(parameter, std=0.7)
+    for token in (stream.END, stream.EOS):  # and often end
+        built.generator.bias.data[VOCABS["tgt"].lookup_token(token)] = 2.5
+    body = {name: tensor for name, tensor in built.state_dict().items() if "generator" not in name}
+    saved = {"model": body, "generator": built.generator.state_dict(), "vocab": vocabs_to_dict(VOCABS), "opt": opt}
+    torch.save(saved | {"optim": {}}, folder / "model.pt")
+    rng = random.Random(5)
+    words = [*WORDS[7:], "zuvoka", "poliku", "rataku"]
+    lines = [" ".join(rng.choices(words, k=rng.randint(1, 23))) for _ in range(17)]
+    write_lines(folder / "some.src", [*lines, ""])
+    return folder / "model.pt"
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_equals_the_stock_loop(search: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ["-beam_size", 1, "-batch_size", 64, "-with_score", *SEARCHES[search]]
+    runs = []
+    monkeypatch.setattr(translator, "Pool", lambda *args: runs.append(pool.Pool(*args)) or runs[-1])
+    monkeypatch.setattr(pool, "ROWS", 3)
+    monkeypatch.setattr(pool, "PART", 2)
+    ours = [line.split("\t") for line in translate(model.parent, model, "some.src", *wanted)]
+    assert len(runs) == 1
+    monkeypatch.setattr(translator, "may_begin_at_any_step", lambda decoder: False)
+    stock = [line.split("\t") for line in translate(model.parent, model, "some.src", *wanted)]
+    assert len(runs) == 1
+    assert [line for line, _ in ours] == [line for line, _ in stock]
+    assert [float(score) for _, score in ours] == pytest.approx([float(score) for _, score in stock], abs=1e-4)
+    assert len({len(line.split()) for line, _ in ours if line}) > 1  # so that rows were taken at different steps
+
+
+def test_what_counts_steps_keeps_the_stock_loop(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translator, "Pool", None)
+    for extra in (["-min_length", 2], ["-block_ngram_repeat", 3], ["-beam_size", 2], ["-random_sampling_topk", 2]):
+        lines = translate(model.parent, model, "some.src", "-beam_size", 1, "-max_phrases", 3, *extra)
+        assert len(lines) == 18
+
+
+def test_a_state_that_grows_keeps_the_stock_loop() -> None:
+    assert pool.may_begin_at_any_step(build(options("exhird")).decoder)
+    assert not pool.may_begin_at_any_step(build(options("catseqcorr")).decoder)
+    assert not pool.may_begin_at_any_step(build(options("transformer")).decoder)
