@@ -33,7 +33,7 @@ unit: $(VENV)/.ready
 demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what the model has learned
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh
 
-test-models: $(VENV)/.ready  ## train every model on the demo's corpus to a sensible score (about ten minutes)
+test-models: $(VENV)/.ready  ## train every model on the demo's corpus to a sensible score (twelve minutes)
 	$(BIN)/pytest -v -s -m models tests/test_models.py
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)

@@ -30,7 +30,7 @@ SEARCHES = {
         "-max_phrase_words",
         3,
     ],
-    "little room": ["-max_length", 8, "-exclude_phrases", "-max_phrase_words", 4],
+    "little room": ["-max_length", 11, "-exclude_phrases", "-max_phrase_words", 4],
     "no unknown words": ["-ban_unk_token", "-max_phrases", 4, "-length_penalty", "avg"],
 }
 
@@ -62,7 +62,7 @@ def test_equals_the_stock_loop(search: str, model: Path, monkeypatch: pytest.Mon
     runs = []
     monkeypatch.setattr(translator, "Pool", lambda *args: runs.append(pool.Pool(*args)) or runs[-1])
     monkeypatch.setattr(pool, "ROWS", 3)
-    monkeypatch.setattr(pool, "PART", 2)
+    monkeypatch.setattr(pool, "TOKENS", 40)
     ours = [line.split("\t") for line in translate(model.parent, model, "some.src", *wanted)]
     assert len(runs) == 1
     monkeypatch.setattr(translator, "may_begin_at_any_step", lambda decoder: False)

@@ -1,6 +1,8 @@
 """Every model learns the demo's corpus, with the stock commands: minutes, so not among the other tests.
 
-After 1000 steps this was measured, present and absent F1@M of plain search in per cent (torch 2.13, one thread):
+The recipes as they are, but the Transformer, which needs fewer steps. Measured with torch 2.13 and one thread, F1@M of
+present and absent phrases: ExHiRD 1.00 and 0.79, ExHiRD-s 0.99 and 0.78, catSeq 1.00 and 0.42 (it finds one of the two
+kinds of absent phrases), catSeqD 1.00 and 0.89, catSeqCorr 0.99 and 0.50, the Transformer 0.94 and 0.85.
 """
 
 from __future__ import annotations

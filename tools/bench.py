@@ -61,7 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--help", action="help", help="show this and exit")
     parser.add_argument("what", choices=("train", "decode", "prepare", "evaluate"))
-    parser.add_argument("--batch", type=positive, metavar="N", help="documents in a batch (train: 10, decode: 32)")
+    parser.add_argument("--batch", type=positive, metavar="N", help="documents in a batch (train: 10, decode: 512)")
     parser.add_argument("--threads", type=positive, default=1, metavar="N", help="threads, or jobs (default 1)")
     parser.add_argument("--json", action="store_true", help="print a JSON object and nothing else")
     parser.add_argument("--config", type=Path, default=RECIPE, metavar="YAML", help="recipe (default: kp20k/exhird)")
@@ -72,7 +72,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--documents",
         type=positive,
         metavar="N",
-        help="train: to draw batches from (20,000, the recipe's bucket); decode: 128; prepare, evaluate: 3,000",
+        help="train: to draw batches from (20,000, the recipe's bucket); decode: 512; prepare, evaluate: 3,000",
     )
     parser.add_argument("--source", type=positive, default=190, metavar="N", help="mean source tokens (default 190)")
     parser.add_argument("--target", type=positive, default=27, metavar="N", help="mean target tokens (default 27)")

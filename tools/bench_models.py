@@ -194,8 +194,8 @@ class Decoding:
 
 def bench_decode(args: Namespace) -> dict[str, Any]:
     """``onmt_translate`` over the same file again and again; the model is loaded once."""
-    documents = args.documents or 128
-    batch_size = args.batch or 32
+    documents = args.documents or 512
+    batch_size = args.batch or 512
     options = ["-beam_size", str(args.beam), "-batch_size", str(batch_size), *args.options]
     decoding = Decoding(args.config, corpus_options(args, documents), options)
     say("warming up")

@@ -21,7 +21,7 @@ from onmt_exhird.bridge.decoders import CopyingRNNDecoder, ExhirdDecoder
 from onmt_exhird.search import Hypotheses, best
 
 ROWS = 128  # more make no step cheaper per row
-PART = 32  # documents that are encoded together
+TOKENS = 6000  # of the source, that are encoded together: the encoder takes some 20 kB for each
 
 
 def may_begin_at_any_step(decoder: Any) -> bool:
@@ -106,7 +106,9 @@ class Pool:
         batch, decoder = self.batch, self.decoder
         order = batch["srclen"].argsort(descending=True, stable=True)
         longest = batch["src"].size(1)  # of the part before
-        for part in order.split(PART):
+        while len(order):
+            size = max(1, TOKENS // max(1, int(batch["srclen"][order[0]])))
+            part, order = order[:size], order[size:]
             lengths = batch["srclen"][part]
             running = self.source[1][: len(self.documents)] if self.documents else lengths
             width = max(longest, int(running.max()))
