@@ -1,7 +1,7 @@
 """Coverage (See et al. 2017; catSeqCorr of Chan et al. 2019): the attention knows what it has attended to.
 
-    c_t     = sum_{s<t} alpha_s
-    k_t,n   = tanh(m_n + c_t,n w_c)      what is scored at step t in place of m_n; the context is of m_n itself
+c_t     = sum_{s<t} alpha_s
+k_t,n   = tanh(m_n + c_t,n w_c)      what is scored at step t in place of m_n; the context is of m_n itself
 """
 
 from __future__ import annotations
