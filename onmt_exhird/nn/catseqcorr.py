@@ -3,9 +3,9 @@
     x_t     = [e_t; r_t]      r_t of `onmt_exhird.nn.review`
     alpha_t                   under the coverage of `onmt_exhird.nn.coverage`
 
-As in the authors' program the review is concatenated to the input. Different from there, coverage is as its papers have
-it: in the scores, and in those of the first step too, where it is zero. Their program overwrites the encoder's states
-with tanh(m + c w_c), so that what was copied cannot be read any more; it learns absent phrases much later that way.
+As in the authors' program the review is concatenated to the input. Different from there, coverage acts on the scores
+only, and on those of the first step too, where it is zero: their program puts tanh(m + c w_c) in the place of m, for
+the context as well.
 """
 
 from __future__ import annotations
