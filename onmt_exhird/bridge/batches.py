@@ -19,9 +19,8 @@ from onmt_exhird.stream import EOS, PAD, UNK
 Example = dict[str, Any]
 Batch = dict[str, Any]
 
-_AT_ONCE = (
-    500  # documents that are transformed and looked up together; as words they take thirty times their final room
-)
+# Documents that are transformed and looked up together: as words they take thirty times their final room.
+_AT_ONCE = 500
 
 
 def add_extended_ids(vocabs: dict[str, Any], example: Example) -> Example:
