@@ -1,7 +1,7 @@
 """The output layer in eight bits, for search on a CPU: ``-precision int8``.
 
-Most of a search is the product with the output layer's weight. In eight bits it takes a third of the time, and logits
-are off by about a hundredth. Everything else stays as it is.
+The largest part of a search is the product with the output layer's weight, which takes less time in eight bits; logits
+are off by about a hundredth. The input's scale is that of all rows together, so a prediction may depend on the batch.
 """
 
 from __future__ import annotations
