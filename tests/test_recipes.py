@@ -70,6 +70,13 @@ def test_the_paper_s_settings() -> None:
     assert (group["lr"], tuple(group["betas"])) == (0.001, (0.9, 0.999))
 
 
+@pytest.mark.parametrize("name", sorted(set(PARAMETERS) - {"transformer"}))
+def test_the_learning_rate_falls_with_validation_perplexity_only(name: str) -> None:
+    optimizer = Optimizer.from_opt(model(name), options(name))
+    optimizer._decay_step = 300_000
+    assert optimizer.learning_rate() == 0.001
+
+
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_each_model_has_its_number_of_parameters(name: str) -> None:
     assert count(model(name)) == PARAMETERS[name]
