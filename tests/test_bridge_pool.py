@@ -15,6 +15,7 @@ from torch import nn
 
 from onmt_exhird import stream
 from onmt_exhird.bridge import pool, translator
+from onmt_exhird.search import StreamConstraint
 
 SEARCHES = {
     "plain": ["-max_phrases", 6, "-max_phrase_words", 3],
@@ -71,6 +72,29 @@ def test_equals_the_stock_loop(search: str, model: Path, monkeypatch: pytest.Mon
     assert [line for line, _ in ours] == [line for line, _ in stock]
     assert [float(score) for _, score in ours] == pytest.approx([float(score) for _, score in stock], abs=1e-4)
     assert len({len(line.split()) for line, _ in ours if line}) > 1  # so that rows were taken at different steps
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_without_scores_the_lines_are_the_same(search: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "ROWS", 5)
+    wanted = ["-beam_size", 1, "-batch_size", 64, *SEARCHES[search]]
+    scored = translate(model.parent, model, "some.src", *wanted, "-with_score")
+    calls: list[int] = []
+    choose = StreamConstraint.choose_structure
+    monkeypatch.setattr(
+        StreamConstraint, "choose_structure", lambda self, state, *args: calls.append(0) or choose(self, state, *args)
+    )
+    assert translate(model.parent, model, "some.src", *wanted) == [line.split("\t")[0] for line in scored]
+    assert calls
+
+
+def test_a_structure_token_in_a_source_may_be_copied(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = f"{WORDS[7]} {stream.ABSENT} {WORDS[8]} {stream.END} {stream.EOS}"
+    write_lines(model.parent / "odd.src", [f"{words} {words}", words])
+    monkeypatch.setattr(StreamConstraint, "choose_structure", None)  # knows nothing of copying
+    wanted = ["-beam_size", 1, "-max_phrases", 3]
+    scored = translate(model.parent, model, "odd.src", *wanted, "-with_score")
+    assert translate(model.parent, model, "odd.src", *wanted) == [line.split("\t")[0] for line in scored]
 
 
 def test_what_counts_steps_keeps_the_stock_loop(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from nn_reference import slow_probability
 from torch.nn import functional as F
 
 from onmt_exhird.nn import copying
-from onmt_exhird.nn.copying import CopyGenerator, _LogSoftmaxAt, extend_source, extend_target, restrict
+from onmt_exhird.nn.copying import CopyGenerator, _blocks, _LogSoftmaxAt, extend_source, extend_target, restrict
 
 PAD, UNK_ID = 1, 0
 VOCAB = {"<unk>": UNK_ID, "<blank>": PAD, "<s>": 2, "</s>": 3, "graph": 4, "tree": 5, "cut": 6}
@@ -128,23 +128,35 @@ def test_score_agrees_with_the_mixture_in_value_and_gradient(seed: int, k: int):
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e4], ids=["ordinary logits", "logits whose exponentials overflow"])
-@pytest.mark.parametrize("cached", [1, 2**18], ids=["many parts", "one part"])
-def test_the_normaliser_is_right_for_logits_of_any_size(scale, cached, monkeypatch):
-    monkeypatch.setattr(copying, "_CACHED", cached)
+@pytest.mark.parametrize("columns", [7, 512], ids=["many blocks", "few blocks"])
+def test_the_normaliser_is_right_for_logits_of_any_size(scale, columns, monkeypatch):
+    monkeypatch.setattr(copying, "_ROWS", 2)
+    monkeypatch.setattr(copying, "_COLUMNS", columns)
     generator = CopyGenerator(4, 1500, PAD)
     hidden = scale * torch.randn(3, 4)
     logits = torch.empty(3, 1500)
     with torch.no_grad():
         normaliser = generator.write_logits(hidden, logits)
     expected = F.linear(hidden, generator.weight, generator.bias).index_fill(1, torch.tensor(PAD), -torch.inf)
-    torch.testing.assert_close(logits, expected)
+    torch.testing.assert_close(logits, expected, rtol=1e-5, atol=1e-6 * scale)
     torch.testing.assert_close(normaliser, expected.logsumexp(1, keepdim=True))
     log_p = generator.score(hidden, torch.ones(3, 1), torch.full((3, 1), 9), torch.full((3, 1), 700)).squeeze(1)
     gate = F.logsigmoid(-(hidden @ generator.gate_weight + generator.gate_bias))
     torch.testing.assert_close(log_p, gate + expected.log_softmax(1)[:, 700], rtol=1e-4, atol=1e-3)
 
 
-def test_the_gradient_of_the_output_layer_agrees_with_finite_differences():
+@pytest.mark.parametrize("rows, columns", [(1, 1), (3, 10), (256, 512), (700, 513), (5, 50_004)])
+def test_blocks_have_every_cell_once(rows, columns):
+    seen = torch.zeros(rows, columns)
+    for block in _blocks(rows, columns):
+        seen[block] += 1
+    assert seen.eq(1).all()
+
+
+@pytest.mark.parametrize("block", [(256, 512), (2, 3)], ids=["one block", "many blocks"])
+def test_the_gradient_of_the_output_layer_agrees_with_finite_differences(block, monkeypatch):
+    monkeypatch.setattr(copying, "_ROWS", block[0])
+    monkeypatch.setattr(copying, "_COLUMNS", block[1])
     generator, states, _, _ = make()
     columns = torch.tensor([[4, 5], [2, 2], [6, 3], [3, 0], [0, 2]])
     assert torch.autograd.gradcheck(_LogSoftmaxAt.apply, (states, generator.weight, generator.bias, columns))

@@ -50,11 +50,11 @@ def test_rows_of_any_age_are_constrained_as_if_alone(max_length, exclusion):
     for step in range(40):
         log_probs = torch.randn(3, 13).log_softmax(1)
         expected = log_probs.clone()
-        forced = []
+        states = []
         for row, tokens in enumerate(alone):
-            forced += constraint.forced_end(torch.tensor([tokens])).tolist()
+            states += constraint.state(torch.tensor([tokens])).tolist()
             constraint.apply(expected[row : row + 1], torch.tensor([tokens]), NO_OOV)
-        assert hypotheses.forced_end(constraint).tolist() == forced
+        assert hypotheses.states(constraint).tolist() == states
         hypotheses.constrain(constraint, log_probs, NO_OOV.expand(3, -1))
         assert torch.equal(log_probs, expected)
         values, ids = best(log_probs)
@@ -71,7 +71,7 @@ def test_rows_of_any_age_are_constrained_as_if_alone(max_length, exclusion):
 def test_rows_move_with_all_they_have():
     hypotheses = Hypotheses(3, START, PAD)
     hypotheses.append(torch.tensor([4, 5, 6]), torch.tensor([-1.0, -2.0, -3.0]))
-    hypotheses.select(torch.tensor([2, 0]))
+    hypotheses = hypotheses.at(torch.tensor([2, 0]))
     assert len(hypotheses) == 2
     assert hypotheses.tokens.tolist() == [[START, 6], [START, 4]]
     assert hypotheses.scores.tolist() == [-3.0, -1.0]

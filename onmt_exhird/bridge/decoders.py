@@ -102,7 +102,13 @@ class ExhirdDecoder(StatefulDecoder):
         """
         ids, starts = read_boundaries(tgt[:, :, 0], self.bos_id, self.end_id)
         embedded = self.embeddings(ids.unsqueeze(2))  # (batch, tgt_len, emb)
-        decoded = self.hierarchy(embedded, starts, Memory.of(enc_out, src_len), self.state["model"])
+        memory = Memory.of(enc_out, src_len)
+        if step is not None:
+            state, attention = self.hierarchy.step(embedded.squeeze(1), starts.squeeze(1), memory, self.state["model"])
+            self.state = {"model": state}
+            attentions = {name: attention.unsqueeze(1) for name in ("std", "copy")}
+            return state.attentional.unsqueeze(1), attentions | {"phrase": state.phrase_attention.unsqueeze(1)}
+        decoded = self.hierarchy(embedded, starts, memory, self.state["model"])
         self.state = {"model": decoded.state}
         attentions = {"std": decoded.attention, "copy": decoded.attention, "phrase": decoded.phrase_attention}
         return self.dropout(decoded.attentional), attentions

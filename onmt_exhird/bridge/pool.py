@@ -1,13 +1,15 @@
 """Greedy search over a pool of documents, which keeps its rows full.
 
 The output layer reads its whole weight at every step, for one row as for many. So a row whose document is finished
-takes the next document of the batch, and only when none is left do the rows become fewer. Documents are encoded in
-small parts, when their turn comes: a large batch takes little more memory than the rows.
+takes the next document of the batch, and only when none is left do the rows become fewer. Rows that stand where no
+word may come do without that layer, unless scores are asked for. Documents are encoded in small parts, when their
+turn comes: a large batch takes little more memory than the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -16,12 +18,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from onmt_exhird.bridge.baselines import CatSeqDDecoder
-from onmt_exhird.bridge.batches import Batch
+from onmt_exhird.bridge.batches import Batch, extended_size
 from onmt_exhird.bridge.decoders import CopyingRNNDecoder, ExhirdDecoder
-from onmt_exhird.search import Hypotheses, best
+from onmt_exhird.search import Hypotheses, State, best
 
 ROWS = 128  # more make no step cheaper per row
-TOKENS = 6000  # of the source, that are encoded together: the encoder takes some 20 kB for each
+TOKENS = 4000  # of the source, that are encoded together: the encoder takes some 20 kB for each
 
 
 def may_begin_at_any_step(decoder: Any) -> bool:
@@ -97,9 +99,16 @@ class Pool:
         start = translator._tgt_bos_idx  # whatever the decoder starts with, to the constraint it is this
         self.hypotheses = Hypotheses(rows, start, translator._tgt_pad_idx, batch["src"].device)
         self.inputs = torch.full_like(self.hypotheses.ages, translator._tgt_start_with)  # (rows,)
+        if translator.copy_attn:  # the largest matrix, the same one at every step
+            size = extended_size(translator._tgt_vocab_len, batch)
+            self.scores = self.hypotheses.scores.new_empty(rows, size)
         self.classes: Tensor | None = None
+        self.scored = translator.scored
         if translator.constraint is not None and translator.copy_attn:
             self.classes = translator.constraint.oov_classes(batch["src_ex_vocab"])  # (batch, words)
+            self.structure = translator.model.generator.rows(translator.constraint.structure)
+            # A structure token in a source could be copied, which only the whole distribution knows.
+            self.scored = self.scored or bool(torch.isin(batch["src_map"], translator.constraint.structure).any())
 
     def _encode(self) -> Iterator[Document]:
         """The documents, the longest first, and as wide as their predecessors need."""
@@ -134,12 +143,11 @@ class Pool:
 
     def run(self, max_length: int) -> Iterator[tuple[int, float, Tensor]]:
         """Each document's number, score and tokens, as they are finished."""
-        translator, hypotheses = self.translator, self.hypotheses
+        translator = self.translator
         while self.documents:
-            log_probs = self._predict()  # (rows, size)
-            values, ids = best(log_probs)
-            hypotheses.append(ids.squeeze(1), values.squeeze(1))
-            self.inputs = ids.squeeze(1)
+            hypotheses = self.hypotheses
+            self.inputs, values = self._choose()
+            hypotheses.append(self.inputs, values)
             finished = self.inputs.eq(translator._tgt_eos_idx) | hypotheses.ages.gt(max_length)
             rows = finished.nonzero().squeeze(1).tolist()
             for row in rows:
@@ -154,20 +162,46 @@ class Pool:
             if rows:
                 self._go_on_without(rows)
 
-    def _predict(self) -> Tensor:
-        """log P of what may come next (rows, size)."""
-        translator, constraint = self.translator, self.translator.constraint
-        rows = len(self.documents)
-        memory, lengths, *extended = (tensor[:rows] for tensor in self.source)
-        log_probs, _ = translator._decode_and_generate(
-            self.inputs.view(-1, 1, 1), memory, self.batch, lengths, extended[0] if extended else None, step=0
-        )
-        if translator.ban_unk_token:
-            log_probs[:, translator._tgt_unk_idx] = -torch.inf
+    def _choose(self) -> tuple[Tensor, Tensor]:
+        """The next token of every row and its log P, NaN if nobody asks for scores: (rows,) twice."""
+        translator, constraint, hypotheses = self.translator, self.translator.constraint, self.hypotheses
+        memory, lengths, *extended = (tensor[: len(self.documents)] for tensor in self.source)
+        inputs = self.inputs.view(-1, 1, 1)
+        state, translator.forced_end = None, None
         if constraint is not None:
-            classes = None if self.classes is None else self.classes[self.documents]
-            self.hypotheses.constrain(constraint, log_probs, classes)
-        return log_probs
+            state = hypotheses.states(constraint)
+            translator.forced_end = partial(torch.eq, state, State.FULL)
+        if not translator.copy_attn:
+            log_probs, _ = translator._decode_and_generate(inputs, memory, self.batch, lengths, step=0)
+            return self._pick(log_probs, hypotheses, self.documents)
+        hidden, attention = translator.decode(inputs, memory, lengths, step=0)
+        arguments = hidden, attention.squeeze(1), extended[0]
+        generator = translator.model.generator
+        if state is None or self.scored:
+            scores = self.scores[: len(hidden)]
+            constant = generator.relative_mixture(*arguments, scores)
+            ids, values = self._pick(scores, hypotheses, self.documents)
+            return ids, values + constant.squeeze(1)
+        # Where no word may come, the three or four tokens that may are compared without the rest of the vocabulary.
+        ids = constraint.choose_structure(state, F.linear(hidden, *self.structure))
+        rows = state.lt(State.FULL).nonzero().squeeze(1)
+        if len(rows):
+            scores = self.scores[: len(rows)]
+            generator.relative_mixture(*(tensor.index_select(0, rows) for tensor in arguments), scores)
+            documents = [self.documents[row] for row in rows.tolist()]
+            ids[rows], _ = self._pick(scores, hypotheses.at(rows), documents)
+        return ids, torch.full_like(hypotheses.scores, torch.nan)
+
+    def _pick(self, scores: Tensor, hypotheses: Hypotheses, documents: list[int]) -> tuple[Tensor, Tensor]:
+        """The best permitted tokens of some rows, given all tokens' scores (k, size): (k,) ids and their scores."""
+        translator, constraint = self.translator, self.translator.constraint
+        if translator.ban_unk_token:
+            scores[:, translator._tgt_unk_idx] = -torch.inf
+        if constraint is not None:
+            classes = None if self.classes is None else self.classes[documents]
+            hypotheses.constrain(constraint, scores, classes)
+        values, ids = best(scores)
+        return ids.squeeze(1), values.squeeze(1)
 
     def _go_on_without(self, rows: list[int]) -> None:
         """Give the next documents the rows of finished ones; where there are no more, the last rows move there."""
@@ -201,6 +235,6 @@ class Pool:
                 tensor[row] = tensor[last]
         index = torch.tensor(order, dtype=torch.long, device=self.inputs.device)
         self.documents = [self.documents[row] for row in order]
-        self.hypotheses.select(index)
+        self.hypotheses = self.hypotheses.at(index)
         self.inputs = self.inputs[index]
         replace_tensors(self.decoder, [tensor[index] for tensor in tensors_of(self.decoder)])

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch, extended_size
 from onmt_exhird.bridge.pool import Pool, may_begin_at_any_step
-from onmt_exhird.bridge.quantised import quantised
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.vocabulary import require_structure, writes_streams
 from onmt_exhird.errors import ExhirdError
@@ -102,12 +101,11 @@ def search_over_extended_ids(module: Upstream) -> None:
     class Translator(module.Translator):
         constraint: StreamConstraint | None = None
         pools: bool = False  # whether rows take new documents
-        forced_end: Callable[[StreamConstraint], Tensor] | None = None  # of the rows being decoded
+        scored: bool = True  # whether anybody will see the scores of greedy search
+        forced_end: Callable[[], Tensor] | None = None  # of the rows being decoded, as `StreamConstraint` has it
 
         @classmethod
         def from_opt(cls, model: Any, vocabs: dict[str, Any], opt: Namespace, *args: Any, **kwargs: Any) -> Translator:
-            if opt.precision == "int8":  # upstream accepts it and changes nothing
-                model.generator = quantised(model.generator)
             translator = super().from_opt(model, vocabs, opt, *args, **kwargs)
             if translator.copy_attn and not hasattr(model.generator, "log_mixture"):
                 raise ExhirdError("models that copy cannot be decoded as an ensemble: give one -model")
@@ -123,6 +121,9 @@ def search_over_extended_ids(module: Upstream) -> None:
                 translator.sample_from_topk, translator.random_sampling_temp = 1, 1.0
                 counts_steps = opt.min_length or opt.block_ngram_repeat or opt.tgt_file_prefix
                 translator.pools = not counts_steps and may_begin_at_any_step(model.decoder)
+                if translator.pools and translator.report_score and not (opt.with_score or opt.verbose):
+                    # Of scores only their mean would go into the log: not worth a quarter of the time.
+                    translator.scored = translator.report_score = False
             return translator
 
         def translate_batch(self, batch: Batch, attn_debug: bool) -> dict[str, Any]:
@@ -138,19 +139,19 @@ def search_over_extended_ids(module: Upstream) -> None:
         def _translate_batch_with_strategy(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
             if self.pools and not decode_strategy.return_attention and "tgt" not in batch:
                 return self._translate_pool(batch, decode_strategy)
-            self.forced_end = lambda constraint: constraint.forced_end(decode_strategy.alive_seq)
             pick_quickly(decode_strategy)
-            if self.constraint is not None:
+            self.forced_end = None
+            if (constraint := self.constraint) is not None:
+                self.forced_end = lambda: constraint.forced_end(decode_strategy.alive_seq)
                 classes = None
                 if self.copy_attn:
-                    classes = self.constraint.oov_classes(batch["src_ex_vocab"])
-                constrain(decode_strategy, self.constraint, classes)
+                    classes = constraint.oov_classes(batch["src_ex_vocab"])
+                constrain(decode_strategy, constraint, classes)
             return super()._translate_batch_with_strategy(batch, decode_strategy)
 
         def _translate_pool(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
             """Greedy search by our own loop."""
             pool = Pool(self, batch)
-            self.forced_end = pool.hypotheses.forced_end
             for document, score, tokens in pool.run(decode_strategy.max_length):
                 decode_strategy.scores[document].append(score)
                 decode_strategy.predictions[document].append(tokens)
@@ -169,36 +170,32 @@ def search_over_extended_ids(module: Upstream) -> None:
             batch_offset: Tensor | None = None,
             return_attn: bool = False,
         ) -> tuple[Tensor, Tensor]:
-            decoder = self.model.decoder
-            constraint = self.constraint if step is not None and hasattr(decoder, "keep_state") else None
-            before = getattr(decoder, "state", None)
-            if self.copy_attn:
-                decoded = self._copy_and_generate(decoder_in, enc_out, batch, src_len, src_map, step)
-            else:
+            if not self.copy_attn:
+                before = getattr(self.model.decoder, "state", None)
                 decoded = super()._decode_and_generate(
                     decoder_in, enc_out, batch, src_len, src_map, step, batch_offset, return_attn
                 )
-            if constraint is not None and self.forced_end is not None:
-                # Where a phrase is full its `;` is appended, not predicted: the decoder has not moved.
-                decoder.keep_state(before, self.forced_end(constraint))
-            return decoded
-
-        def _copy_and_generate(
-            self,
-            decoder_in: Tensor,
-            enc_out: Any,
-            batch: Batch,
-            src_len: Tensor,
-            src_map: Tensor | None,
-            step: int | None,
-        ) -> tuple[Tensor, Tensor]:
-            """log P over the extended vocabulary (rows, size), and the attention (rows, 1, src_len)."""
-            inputs = restrict(decoder_in, self._tgt_vocab_len, self._tgt_unk_idx)  # (rows, 1, 1)
-            hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len, step=step)
-            attention = attentions["copy"]  # (rows, 1, src_len)
+                self._stay_where_full(before)
+                return decoded
+            hidden, attention = self.decode(decoder_in, enc_out, src_len, step)
             size = extended_size(self._tgt_vocab_len, batch)
-            log_p = self.model.generator.log_mixture(hidden.squeeze(1), attention.squeeze(1), src_map, size)
-            return log_p, attention
+            return self.model.generator.log_mixture(hidden, attention.squeeze(1), src_map, size), attention
+
+        def decode(self, decoder_in: Tensor, enc_out: Any, src_len: Tensor, step: int | None) -> tuple[Tensor, Tensor]:
+            """A step of a decoder that copies: decoder_in (rows, 1, 1) -> h~ (rows, d), attention (rows, 1, src_len)"""
+            before = getattr(self.model.decoder, "state", None)
+            inputs = restrict(decoder_in, self._tgt_vocab_len, self._tgt_unk_idx)
+            hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len, step=step)
+            self._stay_where_full(before)
+            return hidden.squeeze(1), attentions["copy"]
+
+        def _stay_where_full(self, before: Any) -> None:
+            """Where a phrase is full its `;` is appended, not predicted: the decoder has not moved."""
+            decoder = self.model.decoder
+            if self.forced_end is not None and hasattr(decoder, "keep_state"):
+                rows = self.forced_end()
+                if rows.any():
+                    decoder.keep_state(before, rows)
 
         def _score_target(
             self, batch: Batch, enc_out: Any, src_len: Tensor, src_map: Tensor | None

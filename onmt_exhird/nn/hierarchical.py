@@ -174,7 +174,21 @@ class HierarchicalDecoder(nn.Module):
 
         embedded (batch, emb), starts (batch) -> state, attention (batch, src_len)
 
-        h~ is ``state.attentional``, beta is ``state.phrase_attention``.
+        h~ is ``state.attentional``, beta is ``state.phrase_attention``. For search: the same as `forward` of one token,
+        but memory, the largest of what is read, is passed over once for the scores of both levels.
         """
-        decoded = self(embedded.unsqueeze(1), starts.unsqueeze(1), memory, state)
-        return decoded.state, decoded.attention.squeeze(1)
+        rows = starts.nonzero().squeeze(1)  # (k)
+        phrase_hidden, _, word_hidden, attentional = state
+        if rows.numel():
+            begun = self.phrase_cell(attentional[rows], phrase_hidden[rows])  # (k, d)
+            phrase_hidden = phrase_hidden.index_copy(0, rows, begun)
+            word_hidden = word_hidden.index_copy(0, rows, begun)
+            attentional = attentional.index_fill(0, rows, 0.0)
+        word_hidden = self.word_cell(torch.cat([attentional, embedded], 1), word_hidden)
+        queries = torch.stack([word_hidden @ self.word_attention, phrase_hidden @ self.phrase_attention], 1)
+        of_words, of_phrases = torch.bmm(memory.states, queries.transpose(1, 2)).unbind(2)  # (batch, src_len)
+        phrase_scores = of_phrases + memory.bias
+        attention = (of_words + phrase_scores).softmax(1)
+        context = torch.bmm(attention.unsqueeze(1), memory.states).squeeze(1)
+        attentional = F.linear(torch.cat([word_hidden, context], 1), self.combine).tanh_()
+        return HierarchicalState(phrase_hidden, phrase_scores, word_hidden, attentional), attention

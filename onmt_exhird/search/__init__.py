@@ -3,5 +3,6 @@
 from onmt_exhird.search.constraint import StreamConstraint
 from onmt_exhird.search.greedy import Hypotheses, best
 from onmt_exhird.search.settings import SearchSettings, parse_window
+from onmt_exhird.search.states import State
 
-__all__ = ["Hypotheses", "SearchSettings", "StreamConstraint", "best", "parse_window"]
+__all__ = ["Hypotheses", "SearchSettings", "State", "StreamConstraint", "best", "parse_window"]

@@ -68,6 +68,10 @@ class StreamConstraint:
             [[not self._permits(state, column, banned) for column in self._columns.tolist()] for state in State],
             device=device,
         )  # (states, columns)
+        structure = [ids.present, ids.absent, ids.end, ids.eos]
+        self.structure = torch.tensor(structure, device=device)  # (4)
+        hidden = [[not self._permits(state, column, banned) for column in structure] for state in State]
+        self._hidden_structure = torch.tensor(hidden, device=device)  # (states, 4)
 
     def _permits(self, state: State, column: int, banned: set[int]) -> bool:
         if column in (self.ids.present, self.ids.absent):
@@ -111,6 +115,10 @@ class StreamConstraint:
         if not found.isdisjoint(self._excluding):
             log_probs.scatter_(1, self._forbidden(sequence, state, oov_classes), FORBIDDEN)
 
+    def state(self, sequence: Tensor) -> Tensor:
+        """Where the hypotheses stand: the `State` (rows,) of the tokens so far (rows, length)."""
+        return self._state(sequence)
+
     def forced_end(self, sequence: Tensor) -> Tensor:
         """The rows (rows,) whose open phrase is full, so that ``;`` is appended, not predicted.
 
@@ -118,6 +126,11 @@ class StreamConstraint:
         hierarchical decoder does the same if these rows keep the state they had before the step.
         """
         return self._state(sequence).eq(State.FULL)
+
+    def choose_structure(self, state: Tensor, logits: Tensor) -> Tensor:
+        """The most probable token (rows,) where no word may come, from the logits (rows, 4) of `structure`."""
+        permitted = logits.masked_fill(self._hidden_structure.index_select(0, state), FORBIDDEN)
+        return self.structure.take(permitted.argmax(1))
 
     def _forbidden(self, sequence: Tensor, state: Tensor, oov: Tensor | None) -> Tensor:
         """What exclusion forbids to come next: words, and ``;`` where a phrase would repeat an earlier one.

@@ -75,9 +75,11 @@ class Hypotheses:
         self.ages[rows] = 1
         self.scores[rows] = 0.0
 
-    def select(self, rows: Tensor) -> None:
-        """Keep these rows (k,), in this order."""
-        self.tokens, self.ages, self.scores = self.tokens[rows], self.ages[rows], self.scores[rows]
+    def at(self, rows: Tensor) -> Hypotheses:
+        """Those of some rows (k,), in this order."""
+        some = Hypotheses(0, self.start, self.pad)
+        some.tokens, some.ages, some.scores = self.tokens[rows], self.ages[rows], self.scores[rows]
+        return some
 
     def written(self, row: int) -> Tensor:
         """The tokens of a row after its start."""
@@ -93,12 +95,12 @@ class Hypotheses:
             constraint.apply(some, tokens, None if oov_classes is None else oov_classes[rows])
             log_probs[rows] = some
 
-    def forced_end(self, constraint: StreamConstraint) -> Tensor:
-        """`StreamConstraint.forced_end` (rows,)."""
-        forced = torch.zeros(len(self), dtype=torch.bool, device=self.ages.device)
+    def states(self, constraint: StreamConstraint) -> Tensor:
+        """`StreamConstraint.state` (rows,)."""
+        states = torch.empty_like(self.ages)
         for rows, tokens in self._groups(constraint):
-            forced[slice(None) if rows is None else rows] = constraint.forced_end(tokens)
-        return forced
+            states[slice(None) if rows is None else rows] = constraint.state(tokens)
+        return states
 
     def _groups(self, constraint: StreamConstraint) -> list[tuple[Tensor | None, Tensor]]:
         """Rows (k,), None: all, and their tokens (k, length), in groups that the constraint may see together.
