@@ -89,30 +89,45 @@ class _Layer(torch.autograd.Function):
     ) -> Tensor:
         batch, steps, _ = x.shape
         directions, size = weight_hh.size(0), weight_hh.size(2)
-        entering = x.flatten(0, 1).index_select(0, order.flatten()).unflatten(0, (directions, -1))  # (D, T * B, i)
-        inputs = torch.baddbmm(bias_ih.unsqueeze(1), entering, weight_ih.transpose(1, 2))  # (D, T * B, 3h)
-        inputs = inputs.unflatten(1, (steps, batch))  # (D, T, B, 3h), becomes r, z, n
-        # In search nothing of it is needed again: one step's room is enough.
-        recurrent = torch.empty_like(inputs if any(ctx.needs_input_grad) else inputs[:, :1])
+        learning = any(ctx.needs_input_grad)
+        at_once = max(1, _CACHED // (directions * batch * 3 * size))
+        kept = steps if learning else min(at_once, steps)  # in search nothing of it is needed again
+        inputs = x.new_empty(directions, kept, batch, 3 * size)  # the input's products, become r, z, n
+        recurrent = x.new_empty(directions, kept if learning else 1, batch, 3 * size)
         states = x.new_zeros(directions, steps + 1, batch, size)
         weight, bias = weight_hh.transpose(1, 2).contiguous(), bias_hh.unsqueeze(1)
+        of_steps, hidden = recurrent.expand(-1, kept, -1, -1), states.unbind(1)
+        entering = x.flatten(0, 1).index_select(0, order.flatten()).unflatten(0, (directions, -1))  # (D, T * B, i)
 
-        gates, news = inputs[..., : 2 * size].unbind(1), inputs[..., 2 * size :].unbind(1)
-        of_steps = recurrent.expand_as(inputs)
-        for_gates, for_news = of_steps[..., : 2 * size].unbind(1), of_steps[..., 2 * size :].unbind(1)
-        resets, updates = inputs[..., :size].unbind(1), inputs[..., size : 2 * size].unbind(1)
-        products, hidden = of_steps.unbind(1), states.unbind(1)
-        for t in range(steps):
-            torch.baddbmm(bias, hidden[t], weight, out=products[t])
-            gates[t].add_(for_gates[t]).sigmoid_()
-            news[t].addcmul_(resets[t], for_news[t]).tanh_()
-            torch.lerp(news[t], hidden[t], updates[t], out=hidden[t + 1])
+        for first in range(0, steps, at_once):
+            count = min(at_once, steps - first)
+            chunk = slice(first, first + count) if learning else slice(0, count)
+            part = inputs[:, chunk]  # (D, count, B, 3h)
+            tokens = entering[:, first * batch : (first + count) * batch]
+            torch.baddbmm(bias_ih.unsqueeze(1), tokens, weight_ih.transpose(1, 2), out=part.flatten(1, 2))
+            products = of_steps[:, chunk]
+            for before, after, product, gates, for_gates, news, for_news, reset, update in zip(
+                hidden[first : first + count],
+                hidden[first + 1 : first + count + 1],
+                products.unbind(1),
+                part[..., : 2 * size].unbind(1),
+                products[..., : 2 * size].unbind(1),
+                part[..., 2 * size :].unbind(1),
+                products[..., 2 * size :].unbind(1),
+                part[..., :size].unbind(1),
+                part[..., size : 2 * size].unbind(1),
+                strict=True,
+            ):
+                torch.baddbmm(bias, before, weight, out=product)
+                gates.add_(for_gates).sigmoid_()
+                news.addcmul_(reset, for_news).tanh_()
+                torch.lerp(news, before, update, out=after)
 
         ctx.save_for_backward(order, entering, weight_ih, weight_hh, inputs, recurrent, states)
-        by_token = x.new_empty(directions, batch * steps, size)
+        by_token = x.new_empty(batch * steps, directions, size)
         for direction in range(directions):
-            by_token[direction].index_copy_(0, order[direction], states[direction, 1:].flatten(0, 1))
-        return by_token.unflatten(1, (batch, steps)).permute(1, 2, 0, 3).flatten(2)  # (B, T, D * h)
+            by_token[:, direction].index_copy_(0, order[direction], states[direction, 1:].flatten(0, 1))
+        return by_token.view(batch, steps, directions * size)
 
     @staticmethod
     @once_differentiable
