@@ -45,7 +45,7 @@ class Keys(NamedTuple):
 
     title: tuple[str, ...] = ("title",)
     text: tuple[str, ...] = ("abstract", "text")
-    keywords: tuple[str, ...] = ("keywords", "keyword")
+    keywords: tuple[str, ...] = ("keywords", "keyword", "keyphrases")
 
 
 def check_input(path: Path) -> None:

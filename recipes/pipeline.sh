@@ -106,7 +106,7 @@ translate() { # FOLDER DATASET SPLIT WINDOW
     [[ -f $folder/.stages/train ]] || die "$folder has not been trained to its end: run the stage train first"
     checkpoint=$(ask best "$folder")
   fi
-  command=(onmt_translate -model "$checkpoint" -src "$src" -output "$folder/$dataset.K$window.pred" -beam_size 1 -batch_size 50)
+  command=(onmt_translate -model "$checkpoint" -src "$src" -output "$folder/$dataset.K$window.pred" -beam_size 1 -batch_size 512)
   [[ $window == 0 ]] || command+=(-exclusive_search -exclusive_window "$window")
   ! $gpu || command+=(-gpu 0)
   stage "translate $dataset, ${folder##*/}, window $window" "$folder/.stages/translate-$dataset.K$window" \
@@ -227,7 +227,7 @@ TEXT
 
 where_data_is='
 KP20k and the usual test sets are distributed by Meng et al.: https://github.com/memray/seq2seq-keyphrase (raw JSON)
-and https://github.com/memray/OpenNMT-kpg-release.'
+and https://github.com/memray/OpenNMT-kpg-release; KP20k also as https://huggingface.co/datasets/taln-ls2n/kp20k.'
 
 # From raw records to scores. The recipe has set the files.
 train_and_test() { # DATASET PAPER-WINDOW [OPTION-OF-THE-TABLE...]

@@ -1,4 +1,4 @@
-"""Memory that a training step gives back is the next one's."""
+"""Memory that a step of training or of beam search gives back is the next one's."""
 
 from __future__ import annotations
 

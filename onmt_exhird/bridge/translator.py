@@ -12,6 +12,7 @@ from onmt.translate.beam_search import BeamSearchBase
 from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch, extended_size
+from onmt_exhird.bridge.memory import keep_freed_memory
 from onmt_exhird.bridge.pool import Pool, may_begin_at_any_step
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.vocabulary import require_structure, writes_streams
@@ -124,6 +125,8 @@ def search_over_extended_ids(module: Upstream) -> None:
                 if translator.pools and translator.report_score and not (opt.with_score or opt.verbose):
                     # Of scores only their mean would go into the log: not worth a quarter of the time.
                     translator.scored = translator.report_score = False
+            if not translator.pools and translator._dev.type == "cpu":
+                keep_freed_memory()  # a matrix over the vocabulary is made anew at every step
             return translator
 
         def translate_batch(self, batch: Batch, attn_debug: bool) -> dict[str, Any]:

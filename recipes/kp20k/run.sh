@@ -59,7 +59,7 @@ find_split test_files testing test
 if ((${#missing[@]})); then
   printf -v list '%s\n' "${missing[@]}"
   die "KP20k is not complete${data:+ in $data}; give its folder with --data. Missing:
-$list(or .jsonl, or either with .gz): records with title, abstract and keyword or keywords, a list or one string with ';',
+$list(or .jsonl, or either with .gz): records with title, abstract and keyword, keywords or keyphrases, a list or one string with ';',
 one record a line or in a list.$where_data_is"
 fi
 exclude_files+=("${valid_files[@]}" "${test_files[@]}")
