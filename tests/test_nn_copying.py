@@ -148,9 +148,10 @@ def test_the_normaliser_is_right_for_logits_of_any_size(scale, columns, monkeypa
 @pytest.mark.parametrize("rows, columns", [(1, 1), (3, 10), (256, 512), (700, 513), (5, 50_004)])
 def test_blocks_have_every_cell_once(rows, columns):
     seen = torch.zeros(rows, columns)
-    for block in _blocks(rows, columns):
+    for block in _blocks(seen):
         seen[block] += 1
     assert seen.eq(1).all()
+    assert len(list(_blocks(seen.to("meta")))) == 1
 
 
 @pytest.mark.parametrize("block", [(256, 512), (2, 3)], ids=["one block", "many blocks"])

@@ -71,15 +71,20 @@ _ROWS, _COLUMNS = 256, 512  # of a block that stays in a core's cache, with the 
 _HARMLESS = 40.0  # the log of a sum of exponentials up to which these are taken as they are
 
 
-def _blocks(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
-    """The blocks of a matrix, row by row of blocks within each stripe of columns.
+def _blocks(matrix: Tensor) -> Iterator[tuple[slice, slice]]:
+    """The blocks of a matrix, one below the other within each stripe of columns.
 
-    Their products are faster than that of the whole, and several passes over a block cost little more than one.
+    On a CPU their products are faster than that of the whole, and several passes over a block cost little more than
+    one. Elsewhere the whole is one block.
 
-    >>> list(_blocks(300, 1200))
+    >>> list(_blocks(torch.empty(300, 1200)))
     [(slice(0, 300, None), slice(0, 512, None)), (slice(0, 300, None), slice(512, 1024, None)), \
 (slice(0, 300, None), slice(1024, 1200, None))]
     """
+    rows, columns = matrix.shape
+    if matrix.device.type != "cpu":
+        yield slice(0, rows), slice(0, columns)
+        return
     height = -(-rows // max(1, round(rows / _ROWS)))
     width = max(_COLUMNS, _ROWS * _COLUMNS // max(height, 1))
     for column in range(0, columns, width):
@@ -106,7 +111,7 @@ class _LogSoftmaxAt(torch.autograd.Function):
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, columns: Tensor) -> Tensor:
         numerators = hidden.new_empty(len(hidden), len(weight))  # (n, V)
         total = hidden.new_zeros(len(hidden), 1)
-        for rows, words in _blocks(*numerators.shape):
+        for rows, words in _blocks(numerators):
             block = numerators[rows, words]
             torch.addmm(bias[words], hidden[rows], weight[words].t(), out=block)
             total[rows] += block.exp_().sum(1, keepdim=True)
@@ -128,7 +133,7 @@ class _LogSoftmaxAt(torch.autograd.Function):
         scaled = hidden * scale  # (n, d)
         grad_hidden, grad_weight = torch.zeros_like(hidden), torch.empty_like(weight)
         grad_bias = weight.new_empty(len(weight), 1)
-        for rows, words in _blocks(*numerators.shape):
+        for rows, words in _blocks(numerators):
             block = numerators[rows, words]
             grad_hidden[rows].addmm_(block, weight[words])
             others = 1 if rows.start else 0  # rows whose part of the sum is there already
@@ -235,7 +240,7 @@ class CopyGenerator(nn.Module):
         """Write W_3 h~ + b_V, without padding, into logits (n, V); return the log of the sum of exponentials (n, 1)."""
         total = hidden.new_zeros(len(hidden), 1)
         bias = self.bias_without_padding()
-        for rows, words in _blocks(*logits.shape):
+        for rows, words in _blocks(logits):
             block = logits[rows, words]
             torch.addmm(bias[words], hidden[rows], self.weight[words].t(), out=block)
             total[rows] += block.exp().sum(1, keepdim=True)
