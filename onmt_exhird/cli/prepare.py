@@ -43,7 +43,7 @@ def add_parser(verbs: Any) -> None:
     add = parser.add_argument_group("keys of a record").add_argument
     add("--title-key", metavar="KEY", help="default: title")
     add("--text-key", metavar="KEY", help="default: abstract, or else text")
-    add("--keywords-key", metavar="KEY", help="of a list or a string with ';'; default: keywords, keyword or keyphrases")
+    add("--keywords-key", metavar="KEY", help="of a list or a string with ';'; default: keywords, keyword, keyphrases")
 
     add = parser.add_argument_group("what to leave out, never of a test split").add_argument
     add("--max-source", type=_count, metavar="N", help="documents of more tokens; default 400; 0: no limit")
