@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -73,15 +74,26 @@ class QuantisedLinear(nn.Module):
         self._packed = _quantise(weight.detach().float())
         self._bias = bias.detach().float()
 
-    def forward(self, x: Tensor) -> Tensor:
-        # The engine has one scale for all rows. With rows that reach from -1 to 1 at most, and one that does, it is
-        # always the same, so that no row depends on another.
-        reach = x.float().abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)  # (n, 1)
+    @staticmethod
+    def scale(x: Tensor) -> tuple[Tensor, Tensor]:
+        """x (n, in) -> rows that reach from -1 to 1 at most (n + 1, in), and what they were divided by (n, 1).
+
+        The engine has one scale for all rows. With a last row that does reach that far it is always the same, so that
+        no row depends on another.
+        """
+        reach = x.float().abs().amax(1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
         rows = torch.cat([x.float() / reach, torch.ones_like(x[:1], dtype=torch.float32)])
         rows[-1, 0] = -1.0
+        return rows, reach
+
+    def product(self, rows: Tensor, reach: Tensor) -> Tensor:
+        """Of what `scale` returns: (n, out)."""
         # Seven bits for the input: where the processor multiplies bytes in pairs, their sum must not overflow.
         products = torch.ops.quantized.linear_dynamic(rows, self._packed, True)  # (n + 1, out)
-        return torch.addcmul(self._bias, products[:-1], reach)
+        return products[:-1].mul_(reach).add_(self._bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.product(*self.scale(x))
 
 
 class _InParts(CopyGenerator):
@@ -100,11 +112,14 @@ class _InParts(CopyGenerator):
     def _write(self, hidden: Tensor, logits: Tensor) -> Tensor:
         """Write the logits (n, V); return the sum of their exponentials (n, 1)."""
         total = hidden.new_zeros(len(hidden), 1)
-        for part, linear in zip(logits.split(_WIDTH, 1), self._linears, strict=True):
-            found = linear(hidden)
+        for part, found in zip(logits.split(_WIDTH, 1), self._products(hidden), strict=True):
             part.copy_(found)
             total += found.exp_().sum(1, keepdim=True)
         return total
+
+    def _products(self, hidden: Tensor) -> Iterator[Tensor]:
+        """The logits, part by part (n, width)."""
+        return (linear(hidden) for linear in self._linears)
 
 
 class PackedCopyGenerator(_InParts):
@@ -128,6 +143,10 @@ class QuantisedCopyGenerator(_InParts):
 
     def __init__(self, generator: CopyGenerator) -> None:
         super().__init__(generator, QuantisedLinear)
+
+    def _products(self, hidden: Tensor) -> Iterator[Tensor]:
+        scaled = QuantisedLinear.scale(hidden)
+        return (linear.product(*scaled) for linear in self._linears)
 
     def _write(self, hidden: Tensor, logits: Tensor) -> Tensor:
         total = super()._write(hidden, logits)
