@@ -122,9 +122,10 @@ def search_over_extended_ids(module: Upstream) -> None:
                 translator.sample_from_topk, translator.random_sampling_temp = 1, 1.0
                 counts_steps = opt.min_length or opt.block_ngram_repeat or opt.tgt_file_prefix
                 translator.pools = not counts_steps and may_begin_at_any_step(model.decoder)
+                cheaper = translator.pools and translator.copy_attn and translator.constraint is not None
                 asked = opt.with_score or opt.verbose or opt.tgt or opt.attn_debug
-                if translator.pools and translator.report_score and not asked:
-                    # Of scores only their mean would go into the log: not worth a quarter of the time.
+                if cheaper and translator.report_score and not asked:
+                    # Of scores only their mean would go into the log: not worth a sixth of the time.
                     translator.scored = translator.report_score = False
             if not translator.pools and translator._dev.type == "cpu":
                 keep_freed_memory()  # a matrix over the vocabulary is made anew at every step
