@@ -23,7 +23,8 @@ from onmt_exhird.bridge.decoders import CopyingRNNDecoder, ExhirdDecoder
 from onmt_exhird.search import Hypotheses, State, best
 
 ROWS = 128  # more make no step cheaper per row
-TOKENS = 4000  # of the source, that are encoded together: the encoder takes some 20 kB for each
+TOKENS = 4000  # of the source, that are encoded together: the encoder takes some 10 kB for each
+DOCUMENTS = 4  # that are encoded together at least: a step of the encoder costs as much for fewer
 
 
 def may_begin_at_any_step(decoder: Any) -> bool:
@@ -116,7 +117,7 @@ class Pool:
         order = batch["srclen"].argsort(descending=True, stable=True)
         longest = batch["src"].size(1)  # of the part before
         while len(order):
-            size = max(1, TOKENS // max(1, int(batch["srclen"][order[0]])))
+            size = max(DOCUMENTS, TOKENS // max(1, int(batch["srclen"][order[0]])))
             part, order = order[:size], order[size:]
             lengths = batch["srclen"][part]
             running = self.source[1][: len(self.documents)] if self.documents else lengths
