@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from onmt.decoders.transformer import TransformerDecoderBase
 from onmt.translate.beam_search import BeamSearchBase
 from torch import Tensor
 
@@ -127,7 +128,8 @@ def search_over_extended_ids(module: Upstream) -> None:
                 if cheaper and translator.report_score and not asked:
                     # Of scores only their mean would go into the log: not worth a sixth of the time.
                     translator.scored = translator.report_score = False
-            if not translator.pools and translator._dev.type == "cpu":
+            grows = isinstance(model.decoder, TransformerDecoderBase)  # what it frees would not fit the next step
+            if not translator.pools and not grows and translator._dev.type == "cpu":
                 keep_freed_memory()  # a matrix over the vocabulary is made anew at every step
             return translator
 
