@@ -108,3 +108,19 @@ def test_a_state_that_grows_keeps_the_stock_loop() -> None:
     assert pool.may_begin_at_any_step(build(options("exhird")).decoder)
     assert not pool.may_begin_at_any_step(build(options("catseqcorr")).decoder)
     assert not pool.may_begin_at_any_step(build(options("transformer")).decoder)
+
+
+def test_a_given_target_is_scored_whatever_is_being_searched(tmp_path: Path) -> None:
+    opt = options("exhird")
+    opt.copy_attn = False
+    built = build(opt)
+    body = {name: tensor for name, tensor in built.state_dict().items() if "generator" not in name}
+    saved = {"model": body, "generator": built.generator.state_dict(), "vocab": vocabs_to_dict(VOCABS), "opt": opt}
+    torch.save(saved | {"optim": {}}, tmp_path / "model.pt")
+    write_lines(tmp_path / "some.src", [f"{WORDS[8]} {WORDS[9]}", WORDS[7]])
+    write_lines(
+        tmp_path / "some.tgt", [f"{stream.PRESENT} {WORDS[8]} {stream.END}", f"{stream.ABSENT} {WORDS[9]} {stream.END}"]
+    )
+    wanted = ["-beam_size", 1, "-max_phrases", 2, "-max_phrase_words", 1]
+    lines = translate(tmp_path, tmp_path / "model.pt", "some.src", *wanted)
+    assert translate(tmp_path, tmp_path / "model.pt", "some.src", *wanted, "-tgt", tmp_path / "some.tgt") == lines

@@ -182,7 +182,7 @@ def search_over_extended_ids(module: Upstream) -> None:
                 decoded = super()._decode_and_generate(
                     decoder_in, enc_out, batch, src_len, src_map, step, batch_offset, return_attn
                 )
-                self._stay_where_full(before)
+                self._stay_where_full(before, step)
                 return decoded
             hidden, attention = self.decode(decoder_in, enc_out, src_len, step)
             size = extended_size(self._tgt_vocab_len, batch)
@@ -193,13 +193,16 @@ def search_over_extended_ids(module: Upstream) -> None:
             before = getattr(self.model.decoder, "state", None)
             inputs = restrict(decoder_in, self._tgt_vocab_len, self._tgt_unk_idx)
             hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len, step=step)
-            self._stay_where_full(before)
+            self._stay_where_full(before, step)
             return hidden.squeeze(1), attentions["copy"]
 
-        def _stay_where_full(self, before: Any) -> None:
-            """Where a phrase is full its `;` is appended, not predicted: the decoder has not moved."""
+        def _stay_where_full(self, before: Any, step: int | None) -> None:
+            """Where a phrase is full its `;` is appended, not predicted: the decoder has not moved.
+
+            A given target, which has no steps, is scored as it is.
+            """
             decoder = self.model.decoder
-            if self.forced_end is not None and hasattr(decoder, "keep_state"):
+            if step is not None and self.forced_end is not None and hasattr(decoder, "keep_state"):
                 rows = self.forced_end()
                 if rows.any():
                     decoder.keep_state(before, rows)
