@@ -1,6 +1,6 @@
 """The output layer for search on a CPU: its weight, which no longer changes, is laid out once as products want it.
 
-The largest part of a search is the product with this weight. In the layout of oneDNN it takes two thirds of the
+The largest part of a search is the product with this weight. In the layout of oneDNN it takes three quarters of the
 time; in eight bits (``-precision int8``) a fraction, but logits are off by about a hundredth, so those of the best
 words are computed again in full.
 """
@@ -163,7 +163,7 @@ def for_search(generator: nn.Module, precision: str = "") -> nn.Module:
             return QuantisedCopyGenerator(generator)
         if isinstance(generator, nn.Linear):
             return QuantisedLinear(generator.weight, generator.bias)
-        raise ExhirdError("-precision int8 is for single models with an output layer: leave it out")
+        raise ExhirdError("-precision int8 does not know this output layer: leave it out")
     if isinstance(generator, CopyGenerator) and can_pack(generator.weight):
         return PackedCopyGenerator(generator)
     return generator
@@ -174,9 +174,9 @@ def load_for_search(model_builder: Upstream) -> None:
     load_test_model = model_builder.load_test_model
 
     def load(opt: Namespace, device_id: int = 0, model_path: str | None = None) -> tuple[Any, Any, Any]:
-        vocabs, model, model_opt = load_test_model(opt, device_id, model_path)
         if opt.precision == "int8" and len(opt.models) > 1:
             raise ExhirdError("-precision int8 needs a single model: give one -model")
+        vocabs, model, model_opt = load_test_model(opt, device_id, model_path)
         model.generator = for_search(model.generator, opt.precision)
         return vocabs, model, model_opt
 

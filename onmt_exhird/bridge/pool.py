@@ -23,7 +23,7 @@ from onmt_exhird.bridge.decoders import CopyingRNNDecoder, ExhirdDecoder
 from onmt_exhird.search import Hypotheses, State, best
 
 ROWS = 128  # more make no step cheaper per row
-TOKENS = 4000  # of the source, that are encoded together: the encoder takes some 10 kB for each
+TOKENS = 4000  # of the source, that are encoded together: what the encoder takes grows with them
 DOCUMENTS = 4  # that are encoded together at least: a step of the encoder costs as much for fewer
 
 

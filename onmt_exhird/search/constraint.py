@@ -60,18 +60,18 @@ class StreamConstraint:
         if window is None or window >= len(spare) or settings.exclude_phrases:
             max_phrases = min(max_phrases, len(spare))
         self._excluding = _WORD_STATES if settings.exclude_phrases else {State.FIRST} if window != 0 else set()
-        self._state = StateReader(ids, len(tokens), settings, max_phrases, device)
+        self.state = StateReader(ids, len(tokens), settings, max_phrases, device)
         # The columns that are looked at in every step: structure tokens, banned ones, and words that keep a row alive.
         self._columns = torch.tensor([ids.end, *sorted(banned - {ids.end}), *spare], device=device)
         self._floor = torch.tensor([STRUCTURE_FLOOR] * len(banned) + [SPARE_FLOOR] * len(spare), device=device)
-        self._hidden = torch.tensor(
-            [[not self._permits(state, column, banned) for column in self._columns.tolist()] for state in State],
-            device=device,
-        )  # (states, columns)
-        structure = [ids.present, ids.absent, ids.end, ids.eos]
-        self.structure = torch.tensor(structure, device=device)  # (4)
-        hidden = [[not self._permits(state, column, banned) for column in structure] for state in State]
-        self._hidden_structure = torch.tensor(hidden, device=device)  # (states, 4)
+        self._hidden = self._hidden_at(self._columns, banned)
+        self.structure = torch.tensor([ids.present, ids.absent, ids.end, ids.eos], device=device)  # (4)
+        self._hidden_structure = self._hidden_at(self.structure, banned)
+
+    def _hidden_at(self, columns: Tensor, banned: set[int]) -> Tensor:
+        """Which of some columns may not come next, for each state (states, columns)."""
+        hidden = [[not self._permits(state, column, banned) for column in columns.tolist()] for state in State]
+        return torch.tensor(hidden, device=columns.device)
 
     def _permits(self, state: State, column: int, banned: set[int]) -> bool:
         if column in (self.ids.present, self.ids.absent):
@@ -102,7 +102,7 @@ class StreamConstraint:
         sequence: (rows, length), the tokens so far as extended ids, the first one the decoder's start token.
         oov_classes: (rows, words), for each row its document's part of `oov_classes`.
         """
-        state = self._state(sequence)
+        state = self.state(sequence)
         found = set(state.tolist())
         # Few columns or few rows are touched at a time: passing over the whole matrix would cost more than the rest.
         values = log_probs.index_select(1, self._columns).maximum(self._floor.to(log_probs))
@@ -115,17 +115,13 @@ class StreamConstraint:
         if not found.isdisjoint(self._excluding):
             log_probs.scatter_(1, self._forbidden(sequence, state, oov_classes), FORBIDDEN)
 
-    def state(self, sequence: Tensor) -> Tensor:
-        """Where the hypotheses stand: the `State` (rows,) of the tokens so far (rows, length)."""
-        return self._state(sequence)
-
     def forced_end(self, sequence: Tensor) -> Tensor:
         """The rows (rows,) whose open phrase is full, so that ``;`` is appended, not predicted.
 
         The authors close such a phrase with the attentional vector h~ of the step that wrote its last word. A
         hierarchical decoder does the same if these rows keep the state they had before the step.
         """
-        return self._state(sequence).eq(State.FULL)
+        return self.state(sequence).eq(State.FULL)
 
     def choose_structure(self, state: Tensor, logits: Tensor) -> Tensor:
         """The most probable token (rows,) where no word may come, from the logits (rows, 4) of `structure`."""
@@ -172,7 +168,7 @@ class StreamConstraint:
         written = open_phrase.ne(NO_WORD).sum(2)  # (rows, 1)
         is_next = torch.arange(width, device=table.device) == written.unsqueeze(2)  # (rows, 1, words)
         completes = (same | is_next).all(2) & earlier
-        room = self._state.room(sequence)
+        room = self.state.room(sequence)
         if room is None or room > 2:
             completes &= written.eq(width - 1)
         following = written.clamp(max=width - 1).unsqueeze(2).expand(-1, table.size(1), 1)

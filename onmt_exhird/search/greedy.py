@@ -96,7 +96,7 @@ class Hypotheses:
             log_probs[rows] = some
 
     def states(self, constraint: StreamConstraint) -> Tensor:
-        """`StreamConstraint.state` (rows,)."""
+        """Where each hypothesis stands: its `State` (rows,)."""
         states = torch.empty_like(self.ages)
         for rows, tokens in self._groups(constraint):
             states[slice(None) if rows is None else rows] = constraint.state(tokens)
