@@ -44,7 +44,7 @@ SEAMS = {
         "batches.buckets_that_need_little_room",
     ],
     "onmt.encoders.rnn_encoder": ["encoders.gru_with_its_own_gradient"],
-    "onmt.model_builder": ["checkpoints.build_our_generator", "packed.load_for_search"],
+    "onmt.model_builder": ["checkpoints.build_our_generator"],
     "onmt.models.model_saver": ["checkpoints.load_without_running_code", "checkpoints.save_safetensors_to_be_found"],
     "onmt.modules.embeddings": ["checkpoints.load_without_running_code"],
     "onmt.bin.average_models": ["checkpoints.load_without_running_code"],

@@ -8,7 +8,7 @@ turn comes: a large batch takes little more memory than the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -20,10 +20,11 @@ from torch.nn import functional as F
 from onmt_exhird.bridge.baselines import CatSeqDDecoder
 from onmt_exhird.bridge.batches import Batch, extended_size
 from onmt_exhird.bridge.decoders import CopyingRNNDecoder, ExhirdDecoder
+from onmt_exhird.bridge.quantised import ScreenedCopyGenerator
 from onmt_exhird.search import Hypotheses, State, best
 
 ROWS = 128  # more make no step cheaper per row
-TOKENS = 4000  # of the source, that are encoded together: what the encoder takes grows with them
+TOKENS = 8000  # of the source, that are encoded together: what the encoder takes grows with them
 DOCUMENTS = 4  # that are encoded together at least: a step of the encoder costs as much for fewer
 
 
@@ -187,22 +188,40 @@ class Pool:
         ids = constraint.choose_structure(state, F.linear(hidden, *self.structure))
         rows = state.lt(State.FULL).nonzero().squeeze(1)
         if len(rows):
-            scores = self.scores[: len(rows)]
-            generator.relative_mixture(*(tensor.index_select(0, rows) for tensor in arguments), scores)
-            documents = [self.documents[row] for row in rows.tolist()]
-            ids[rows], _ = self._pick(scores, hypotheses.at(rows), documents)
+            ids[rows] = self._choose_words(rows, arguments, isinstance(generator, ScreenedCopyGenerator))
         return ids, torch.full_like(hypotheses.scores, torch.nan)
+
+    def _choose_words(self, rows: Tensor, arguments: Sequence[Tensor], screen: bool) -> Tensor:
+        """The next token (k,) of some rows (k,), without scores; the arguments are those of all rows."""
+        generator = self.translator.model.generator
+        some = [tensor.index_select(0, rows) for tensor in arguments]
+        scores, hypotheses = self.scores[: len(rows)], self.hypotheses.at(rows)
+        documents = [self.documents[row] for row in rows.tolist()]
+        if not screen:
+            generator.relative_mixture(*some, scores)
+            return self._pick(scores, hypotheses, documents)[0]
+        constant = generator.rough.relative_mixture(*some, scores)
+        self._forbid(scores, hypotheses, documents)
+        ids, certain = generator.choose(*some, scores, constant)
+        uncertain = certain.logical_not().nonzero().squeeze(1)
+        if len(uncertain):
+            ids[uncertain] = self._choose_words(rows[uncertain], arguments, screen=False)
+        return ids
 
     def _pick(self, scores: Tensor, hypotheses: Hypotheses, documents: list[int]) -> tuple[Tensor, Tensor]:
         """The best permitted tokens of some rows, given all tokens' scores (k, size): (k,) ids and their scores."""
+        self._forbid(scores, hypotheses, documents)
+        values, ids = best(scores)
+        return ids.squeeze(1), values.squeeze(1)
+
+    def _forbid(self, scores: Tensor, hypotheses: Hypotheses, documents: list[int]) -> None:
+        """Set the scores (k, size) of what may not come next to minus infinity."""
         translator, constraint = self.translator, self.translator.constraint
         if translator.ban_unk_token:
             scores[:, translator._tgt_unk_idx] = -torch.inf
         if constraint is not None:
             classes = None if self.classes is None else self.classes[documents]
             hypotheses.constrain(constraint, scores, classes)
-        values, ids = best(scores)
-        return ids.squeeze(1), values.squeeze(1)
 
     def _go_on_without(self, rows: list[int]) -> None:
         """Give the next documents the rows of finished ones; where there are no more, the last rows move there."""

@@ -53,12 +53,17 @@ class Gates(NamedTuple):
         return out
 
 
+def tanh_(x: Tensor) -> Tensor:
+    """Tensor.tanh_, which on a CPU takes six times as long as a sigmoid."""
+    return x.mul_(2).sigmoid_().mul_(2).sub_(1)
+
+
 def cell(from_input: Tensor, from_hidden: Tensor, hidden: Tensor) -> tuple[Tensor, Gates]:
     """A GRU cell after its two products: a (k, 3h), c (k, 3h), (k, h) -> (k, h)."""
     size = hidden.size(1)
     reset, update = torch.sigmoid(from_input[:, : 2 * size] + from_hidden[:, : 2 * size]).chunk(2, 1)
     recurrent = from_hidden[:, 2 * size :]
-    new = torch.addcmul(from_input[:, 2 * size :], reset, recurrent).tanh_()
+    new = tanh_(torch.addcmul(from_input[:, 2 * size :], reset, recurrent))
     return torch.lerp(new, hidden, update), Gates(reset, update, new, recurrent, hidden)
 
 
@@ -120,7 +125,7 @@ class _Layer(torch.autograd.Function):
             ):
                 torch.baddbmm(bias, before, weight, out=product)
                 gates.add_(for_gates).sigmoid_()
-                news.addcmul_(reset, for_news).tanh_()
+                tanh_(news.addcmul_(reset, for_news))
                 torch.lerp(news, before, update, out=after)
 
         ctx.save_for_backward(order, entering, weight_ih, weight_hh, inputs, recurrent, states)

@@ -25,6 +25,9 @@ from onmt_exhird.nn.attention import padding_bias
 from onmt_exhird.nn.recurrence import Recurrence, Weights
 
 
+_CACHED = 8  # documents whose states stay in a processor's cache from one product to the next
+
+
 class Memory(NamedTuple):
     """The encoded documents.
 
@@ -108,6 +111,17 @@ def read_boundaries(inputs: Tensor, bos_id: int, end_id: int) -> tuple[Tensor, T
     return inputs.masked_fill(starts, bos_id), starts
 
 
+def attend(queries: Tensor, states: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Both levels of attention: queries (batch, 2, d), of words and of phrases, and what `Memory` has.
+
+    -> context (batch, d), attention (batch, src_len), s_i (batch, src_len)
+    """
+    of_words, of_phrases = torch.bmm(states, queries.transpose(1, 2)).unbind(2)  # (batch, src_len)
+    phrase_scores = of_phrases + bias
+    attention = (of_words + phrase_scores).softmax(1)
+    return torch.bmm(attention.unsqueeze(1), states).squeeze(1), attention, phrase_scores
+
+
 class HierarchicalDecoder(nn.Module):
     """Phrase-level and word-level decoding (paper, section 4.2).
 
@@ -175,7 +189,7 @@ class HierarchicalDecoder(nn.Module):
         embedded (batch, emb), starts (batch) -> state, attention (batch, src_len)
 
         h~ is ``state.attentional``, beta is ``state.phrase_attention``. For search: the same as `forward` of one token,
-        but memory, the largest of what is read, is passed over once for the scores of both levels.
+        but memory, the largest of what is read, is passed over once for the scores of both levels, and then from the cache.
         """
         rows = starts.nonzero().squeeze(1)  # (k)
         phrase_hidden, _, word_hidden, attentional = state
@@ -186,9 +200,8 @@ class HierarchicalDecoder(nn.Module):
             attentional = attentional.index_fill(0, rows, 0.0)
         word_hidden = self.word_cell(torch.cat([attentional, embedded], 1), word_hidden)
         queries = torch.stack([word_hidden @ self.word_attention, phrase_hidden @ self.phrase_attention], 1)
-        of_words, of_phrases = torch.bmm(memory.states, queries.transpose(1, 2)).unbind(2)  # (batch, src_len)
-        phrase_scores = of_phrases + memory.bias
-        attention = (of_words + phrase_scores).softmax(1)
-        context = torch.bmm(attention.unsqueeze(1), memory.states).squeeze(1)
+        parts = [tensor.split(_CACHED) for tensor in (queries, *memory)]
+        attended = zip(*map(attend, *parts), strict=True)
+        context, attention, phrase_scores = map(torch.cat, attended)
         attentional = F.linear(torch.cat([word_hidden, context], 1), self.combine).tanh_()
         return HierarchicalState(phrase_hidden, phrase_scores, word_hidden, attentional), attention

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from onmt_exhird.search.constraint import StreamConstraint
 
-_BLOCK = 256
+_BLOCK = 64
 _AMPLE = 3  # tokens: a constraint with as much room as this does not look at the room
 
 
