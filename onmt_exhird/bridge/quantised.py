@@ -143,14 +143,14 @@ class ScreenedCopyGenerator(CopyGenerator):
         """
         few, many = _COMPARED
         arguments = hidden, attention, src_ext, scores, constant
-        chosen, certain = self._choose(*arguments, few)
+        chosen, certain = self._choose(few, *arguments)
         rows = certain.logical_not().nonzero().squeeze(1)
         if len(rows):
-            chosen[rows], certain[rows] = self._choose(*(tensor[rows] for tensor in arguments), many)
+            chosen[rows], certain[rows] = self._choose(many, *(tensor[rows] for tensor in arguments))
         return chosen, certain
 
     def _choose(
-        self, hidden: Tensor, attention: Tensor, src_ext: Tensor, scores: Tensor, constant: Tensor, count: int
+        self, count: int, hidden: Tensor, attention: Tensor, src_ext: Tensor, scores: Tensor, constant: Tensor
     ) -> tuple[Tensor, Tensor]:
         """`choose`, between the ``count`` tokens that are the best ones at first sight."""
         rough, tokens = best(scores, min(count, scores.size(1)))  # (n, count)

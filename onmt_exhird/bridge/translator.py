@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from onmt.decoders.transformer import TransformerDecoderBase
-from onmt.translate.beam_search import BeamSearchBase
 from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch, extended_size
@@ -17,14 +16,13 @@ from onmt_exhird.bridge.memory import keep_freed_memory
 from onmt_exhird.bridge.output_layer import for_search
 from onmt_exhird.bridge.pool import Pool, may_begin_at_any_step
 from onmt_exhird.bridge.seams import Upstream
+from onmt_exhird.bridge.strategies import constrain, pick_quickly
 from onmt_exhird.bridge.vocabulary import require_structure, writes_streams
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import restrict
 from onmt_exhird.nn.losses import stream_losses
-from onmt_exhird.search import SearchSettings, StreamConstraint, best
+from onmt_exhird.search import SearchSettings, StreamConstraint
 from onmt_exhird.stream import EOS
-
-UNLIKELY = -1e5  # for beams that hold no hypothesis yet; upstream's minus infinity would let forbidden tokens in
 
 
 def build_constraint(vocab: Any, opt: Namespace, device: torch.device) -> StreamConstraint | None:
@@ -44,58 +42,6 @@ def build_constraint(vocab: Any, opt: Namespace, device: torch.device) -> Stream
         exclude_phrases=opt.exclude_phrases,
     )
     return StreamConstraint(vocab.ids_to_tokens, settings, device)
-
-
-def constrain(strategy: Any, constraint: StreamConstraint, oov_classes: Tensor | None) -> None:
-    """Make a decode strategy, beam search or sampling, choose among what the constraint permits.
-
-    It acts where upstream lowers single tokens, ``<unk>`` last, before a hypothesis' own score is added.
-    oov_classes (batch, words).
-    """
-    ensure_unk_removed = strategy.ensure_unk_removed
-
-    def ensure_stream(log_probs: Tensor) -> None:
-        ensure_unk_removed(log_probs)
-        of_rows = None if oov_classes is None else oov_classes[documents_of(strategy)]
-        constraint.apply(log_probs, strategy.alive_seq, of_rows)
-        if hasattr(strategy, "topk_log_probs"):
-            least = torch.finfo(strategy.topk_log_probs.dtype).min
-            strategy.topk_log_probs.clamp_(min=max(UNLIKELY, least))
-
-    strategy.ensure_unk_removed = ensure_stream
-
-
-def pick_quickly(strategy: Any) -> None:
-    """Make a decode strategy find the best tokens quickly: upstream ranks the whole vocabulary of every beam.
-
-    A strategy that samples is left alone.
-    """
-    if isinstance(strategy, BeamSearchBase):
-
-        def pick_beams(scores: Tensor) -> tuple[Tensor, Tensor]:
-            """scores (documents * beams, size) -> the best of each document and their places in its beams * size."""
-            scores = strategy.target_prefixing(scores)
-            size, beams = scores.size(1), strategy.beam_size
-            values, ids = best(scores, beams)  # those of a document are among those of its beams
-            flat = ids + size * torch.arange(beams, device=ids.device).repeat(len(ids) // beams).unsqueeze(1)
-            values, index = values.view(-1, beams * beams).topk(beams)
-            return values, flat.view(-1, beams * beams).gather(1, index)
-
-        strategy._pick = pick_beams
-    elif strategy.keep_topk == 1:
-
-        def pick_one(scores: Tensor) -> tuple[Tensor, Tensor]:
-            values, ids = best(strategy.target_prefixing(scores))
-            return ids, values / strategy.sampling_temp
-
-        strategy._pick = pick_one
-
-
-def documents_of(strategy: Any) -> Tensor:
-    """The document (of the batch) that each row of a strategy belongs to, when others have finished."""
-    if hasattr(strategy, "original_batch_idx"):  # sampling
-        return strategy.original_batch_idx
-    return strategy.batch_offset.to(strategy.alive_seq.device).repeat_interleave(strategy.beam_size)  # beam search
 
 
 def search_over_extended_ids(module: Upstream) -> None:
@@ -150,7 +96,6 @@ def search_over_extended_ids(module: Upstream) -> None:
         def _translate_batch_with_strategy(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
             if self.pools and not decode_strategy.return_attention and "tgt" not in batch:
                 return self._translate_pool(batch, decode_strategy)
-            pick_quickly(decode_strategy)
             self.forced_end = None
             if (constraint := self.constraint) is not None:
                 self.forced_end = lambda: constraint.forced_end(decode_strategy.alive_seq)
@@ -158,6 +103,7 @@ def search_over_extended_ids(module: Upstream) -> None:
                 if self.copy_attn:
                     classes = constraint.oov_classes(batch["src_ex_vocab"])
                 constrain(decode_strategy, constraint, classes)
+            pick_quickly(decode_strategy)
             return super()._translate_batch_with_strategy(batch, decode_strategy)
 
         def _translate_pool(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from torch.nn import functional as F
 from onmt_exhird.nn.attention import padding_bias
 from onmt_exhird.nn.recurrence import Recurrence, Weights
 
-
 _CACHED = 8  # documents whose states stay in a processor's cache from one product to the next
 
 
@@ -189,7 +188,7 @@ class HierarchicalDecoder(nn.Module):
         embedded (batch, emb), starts (batch) -> state, attention (batch, src_len)
 
         h~ is ``state.attentional``, beta is ``state.phrase_attention``. For search: the same as `forward` of one token,
-        but memory, the largest of what is read, is passed over once for the scores of both levels, and then from the cache.
+        but memory, the largest of what is read, comes from the cache except the first time.
         """
         rows = starts.nonzero().squeeze(1)  # (k)
         phrase_hidden, _, word_hidden, attentional = state
