@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from window_study import Decoder, Setting
 
-from onmt_exhird.bridge.translator import documents_of
+from onmt_exhird.bridge.strategies import documents_of
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.evaluation.inputs import read_sources
 from onmt_exhird.search import StreamConstraint

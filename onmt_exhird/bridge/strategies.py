@@ -32,11 +32,10 @@ def constrain(strategy: Any, constraint: StreamConstraint, oov_classes: Tensor |
 
 
 def pick_quickly(strategy: Any) -> None:
-    """Make a decode strategy find the best tokens quickly; one that samples is left alone, and one that blocks n-grams."""
-    if strategy.block_ngram_repeat:
-        return
+    """Make a decode strategy find the best tokens quickly; sampling, and beams that block n-grams, are left alone."""
     if not hasattr(strategy, "keep_topk"):  # beam search
-        look_at_few(strategy)
+        if not strategy.block_ngram_repeat:
+            look_at_few(strategy)
     elif strategy.keep_topk == 1:
 
         def pick_one(scores: Tensor) -> tuple[Tensor, Tensor]:
