@@ -59,7 +59,7 @@ SEAMS = {
     ],
     "onmt.scorers": ["scorer.register_scorer"],
     "onmt.inference_engine": ["data_checks.infer_nothing_from_nothing"],
-    "onmt.translate.translator": ["translator.search_over_extended_ids"],
+    "onmt.translate.translator": ["translator.search_over_extended_ids", "output_layer.lay_out_for_search"],
     "onmt.translate.translation": ["translator.copied_words_as_themselves"],
 }
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
+from typing import Any
+
 from torch import nn
 
 from onmt_exhird.bridge import quantised
 from onmt_exhird.bridge.packed import PackedCopyGenerator, can_pack
 from onmt_exhird.bridge.quantised import QuantisedCopyGenerator, QuantisedLinear, ScreenedCopyGenerator
+from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import CopyGenerator
 
@@ -32,3 +36,18 @@ def for_search(generator: nn.Module, precision: str = "", scored: bool = True) -
     if not scored and len(generator.weight) >= LARGE and quantised.is_available():
         return ScreenedCopyGenerator(generator)
     return PackedCopyGenerator(generator)
+
+
+def lay_out_for_search(module: Upstream) -> None:
+    """Upstream multiplies with the weight as training has it, and ignores -precision int8."""
+    build_translator = module.build_translator
+
+    def build(opt: Namespace, *args: Any, **kwargs: Any) -> Any:
+        if opt.precision == "int8" and len(opt.models) > 1:
+            raise ExhirdError("-precision int8 needs a single model: give one -model")
+        translator = build_translator(opt, *args, **kwargs)
+        scored = getattr(translator, "scored", True)  # a language model is not ours
+        translator.model.generator = for_search(translator.model.generator, opt.precision, scored)
+        return translator
+
+    module.build_translator = build

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch, extended_size
 from onmt_exhird.bridge.memory import keep_freed_memory
-from onmt_exhird.bridge.output_layer import for_search
 from onmt_exhird.bridge.pool import Pool, may_begin_at_any_step
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.strategies import constrain, pick_quickly
@@ -55,8 +54,6 @@ def search_over_extended_ids(module: Upstream) -> None:
 
         @classmethod
         def from_opt(cls, model: Any, vocabs: dict[str, Any], opt: Namespace, *args: Any, **kwargs: Any) -> Translator:
-            if opt.precision == "int8" and len(opt.models) > 1:
-                raise ExhirdError("-precision int8 needs a single model: give one -model")
             translator = super().from_opt(model, vocabs, opt, *args, **kwargs)
             if translator.copy_attn and not hasattr(model.generator, "log_mixture"):
                 raise ExhirdError("models that copy cannot be decoded as an ensemble: give one -model")
@@ -77,7 +74,6 @@ def search_over_extended_ids(module: Upstream) -> None:
                 if cheaper and translator.report_score and not asked:
                     # Of scores only their mean would go into the log: not worth a sixth of the time.
                     translator.scored = translator.report_score = False
-            model.generator = for_search(model.generator, opt.precision, translator.scored)
             grows = isinstance(model.decoder, TransformerDecoderBase)  # what it frees would not fit the next step
             if not translator.pools and not grows and translator._dev.type == "cpu":
                 keep_freed_memory()  # a matrix over the vocabulary is made anew at every step
