@@ -24,7 +24,7 @@ from onmt_exhird.bridge.quantised import ScreenedCopyGenerator
 from onmt_exhird.search import Hypotheses, State, best
 
 ROWS = 128  # more make no step cheaper per row
-TOKENS = 8000  # of the source, that are encoded together: what the encoder takes grows with them
+TOKENS = 6000  # of the source, that are encoded together: what the encoder takes grows with them
 DOCUMENTS = 4  # that are encoded together at least: a step of the encoder costs as much for fewer
 
 
