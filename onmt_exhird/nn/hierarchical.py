@@ -199,7 +199,8 @@ class HierarchicalDecoder(nn.Module):
             attentional = attentional.index_fill(0, rows, 0.0)
         word_hidden = self.word_cell(torch.cat([attentional, embedded], 1), word_hidden)
         queries = torch.stack([word_hidden @ self.word_attention, phrase_hidden @ self.phrase_attention], 1)
-        parts = [tensor.split(_CACHED) for tensor in (queries, *memory)]
+        together = _CACHED if queries.device.type == "cpu" else max(1, len(queries))
+        parts = [tensor.split(together) for tensor in (queries, *memory)]
         attended = zip(*map(attend, *parts), strict=True)
         context, attention, phrase_scores = map(torch.cat, attended)
         attentional = F.linear(torch.cat([word_hidden, context], 1), self.combine).tanh_()
