@@ -15,13 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from onmt_exhird.bridge.packed import PART, in_parts, same_parameters
-from onmt_exhird.nn.copying import CopyGenerator, exponentials, log_of_sum
+from onmt_exhird.nn.copying import HARMLESS, CopyGenerator, exponentials, log_of_sum
 from onmt_exhird.search import best
 
 _EXACT = 8  # logits of a row that eight bits only point to
 _COMPARED = 8, 64  # tokens of a row between which full precision decides; if that does not do, more
 _FEW = 8  # rows for which a product is bound by reading the weight, and quicker with the weight on the left
-_PLAUSIBLE = 40.0  # how far from zero the best score of a row is, far from what a trained model has
 # The worst case has all rounding errors in one direction, for every word of the vocabulary. In 93,000 steps of trained
 # models the log of their sum was off by at most an eighty-seventh of it, since errors cancel.
 _CONSPIRACY = 32
@@ -142,7 +141,7 @@ class ScreenedCopyGenerator(CopyGenerator):
         not permitted.
         """
         few, many = _COMPARED
-        arguments = hidden, attention, src_ext, scores, constant
+        arguments = hidden, attention, src_ext, scores, constant, self.rough.error(hidden)
         chosen, certain = self._choose(few, *arguments)
         rows = certain.logical_not().nonzero().squeeze(1)
         if len(rows):
@@ -150,15 +149,21 @@ class ScreenedCopyGenerator(CopyGenerator):
         return chosen, certain
 
     def _choose(
-        self, count: int, hidden: Tensor, attention: Tensor, src_ext: Tensor, scores: Tensor, constant: Tensor
+        self,
+        count: int,
+        hidden: Tensor,
+        attention: Tensor,
+        src_ext: Tensor,
+        scores: Tensor,
+        constant: Tensor,
+        error: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """`choose`, between the ``count`` tokens that are the best ones at first sight."""
+        """`choose`, between the ``count`` tokens that are the best ones at first sight; error (n, 1)."""
         rough, tokens = best(scores, min(count, scores.size(1)))  # (n, count)
         only_copied = self.is_only_copied(tokens)
         logits = self.rough.logits_at(hidden, tokens.masked_fill(only_copied, self._some_word))
         logits = logits.masked_fill(only_copied, -torch.inf)
         copied = F.logsigmoid(self._gate(hidden)) - constant + self.copy_mass(attention, src_ext, tokens).log()
-        error = self.rough.error(hidden)  # (n, 1)
         # Scores grow with the normaliser in `constant`, each in its own way: whichever is ahead at both ends of
         # where the normaliser can be is ahead in between.
         low, high = (
@@ -166,5 +171,5 @@ class ScreenedCopyGenerator(CopyGenerator):
             for shift in (-error / _CONSPIRACY, error / _CONSPIRACY)
         )
         ahead_of_the_rest = low.values > rough[:, -1] + error.squeeze(1)
-        certain = ahead_of_the_rest & low.indices.eq(high.indices) & rough[:, 0].abs().lt(_PLAUSIBLE)
+        certain = ahead_of_the_rest & low.indices.eq(high.indices) & rough[:, 0].abs().lt(HARMLESS)
         return tokens.gather(1, low.indices.unsqueeze(1)).squeeze(1), certain

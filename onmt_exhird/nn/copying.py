@@ -70,7 +70,7 @@ def restrict(ids: Tensor, vocab_size: int, unk_id: int) -> Tensor:
 
 _ROWS, _COLUMNS = 256, 512  # of a block that stays in a core's cache, with the operands of the product that makes it
 _LOG2_E = 1 / math.log(2)
-_HARMLESS = 40.0  # the log of a sum of exponentials up to which these are taken as they are
+HARMLESS = 40.0  # the log of a sum of exponentials up to which these are taken as they are
 
 
 def _blocks(matrix: Tensor) -> Iterator[tuple[slice, slice]]:
@@ -103,7 +103,7 @@ def log_of_sum(total: Tensor, logits: Tensor) -> Tensor:
     """The log of a sum of exponentials (n, 1), given the sum as it came out, and the logits (n, V)."""
     log = total.log()
     # Infinite or NaN where exponentials leave the range of numbers: far from what a trained model has.
-    return log if log.abs().max() < _HARMLESS else logits.logsumexp(1, keepdim=True)
+    return log if log.abs().max() < HARMLESS else logits.logsumexp(1, keepdim=True)
 
 
 class _LogSoftmaxAt(torch.autograd.Function):
@@ -123,7 +123,7 @@ class _LogSoftmaxAt(torch.autograd.Function):
             torch.addmm(bias[words], hidden[rows], weight[words].t(), out=block)
             total[rows] += exponentials(block, out=block).sum(1, keepdim=True)
         normaliser = total.log()
-        if not normaliser.abs().max() < _HARMLESS:  # far from what a trained model has; NaN is not less either
+        if not normaliser.abs().max() < HARMLESS:  # far from what a trained model has; NaN is not less either
             logits = torch.addmm(bias, hidden, weight.t(), out=numerators)
             normaliser = logits.logsumexp(1, keepdim=True)
             torch.sub(logits, normaliser, out=numerators).exp_()
