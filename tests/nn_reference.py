@@ -150,6 +150,16 @@ class Batch(NamedTuple):
     target: Tensor  # (batch, tgt_len)
     inputs: Tensor  # (batch, tgt_len)
 
+    @property
+    def tgt_len(self) -> Tensor:
+        """How many tokens each target has (batch)."""
+        return torch.tensor([len(document.target) for document in self.documents])
+
+    @property
+    def is_real(self) -> Tensor:
+        """Where the targets are no padding (batch, tgt_len)."""
+        return torch.arange(self.target.size(1)) < self.tgt_len.unsqueeze(1)
+
     @classmethod
     def of(cls, documents: list[Document], extra: int = 0) -> Batch:
         """``extra`` is padding beyond what the documents need. A document has the same states in every batch."""

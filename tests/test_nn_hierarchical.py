@@ -24,10 +24,11 @@ def random_documents(seed: int, sizes: list[tuple[int, int]]) -> list[Document]:
 def decode(model: Model, batch: Batch) -> Decoded:
     ids, starts = read_boundaries(batch.inputs, BOS, END)
     memory = Memory.of(batch.states, batch.lengths)
-    return model.decoder(model.embedding(ids), starts, memory, HierarchicalState.first(batch.h_0, memory))
+    first = HierarchicalState.first(batch.h_0, memory)
+    return model.decoder(model.embedding(ids), starts, batch.tgt_len, memory, first)
 
 
-def decode_by_steps(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+def decode_by_steps(model: Model, batch: Batch) -> Decoded:
     ids, starts = read_boundaries(batch.inputs, BOS, END)
     memory = Memory.of(batch.states, batch.lengths)
     state = HierarchicalState.first(batch.h_0, memory)
@@ -37,7 +38,7 @@ def decode_by_steps(model: Model, batch: Batch) -> tuple[Tensor, Tensor, Tensor]
         attentionals.append(state.attentional)
         attentions.append(attention)
         betas.append(state.phrase_attention)
-    return torch.stack(attentionals, 1), torch.stack(attentions, 1), torch.stack(betas, 1)
+    return Decoded(torch.stack(attentionals, 1), torch.stack(attentions, 1), torch.stack(betas, 1))
 
 
 sizes = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 7)), min_size=1, max_size=4)
@@ -72,11 +73,12 @@ def test_agrees_with_the_equations_of_the_paper_in_value_and_gradient(seed: int,
 def test_step_by_step_gives_the_same_numbers_and_gradients_as_at_once():
     model = Model(0)
     batch = Batch.of([*random_documents(0, [(3, 5), (1, 7), (4, 3)]), EMPTY])
-    at_once = decode(model, batch)
-    by_steps = decode_by_steps(model, batch)
-    torch.testing.assert_close(at_once[:3], by_steps)
+    at_once, by_steps = (
+        Decoded(*(tensor[batch.is_real] for tensor in run(model, batch))) for run in (decode, decode_by_steps)
+    )
+    torch.testing.assert_close(at_once, by_steps)
     inputs = [batch.states, batch.h_0, model.embedding.weight, *model.decoder.parameters()]
-    weights = torch.randn_like(by_steps[0])
+    weights = torch.randn_like(by_steps.attentional)
     gradients = [
         torch.autograd.grad((h_tilde * weights).sum() + (alpha**2).sum(), inputs)
         for h_tilde, alpha in (at_once[:2], by_steps[:2])
@@ -84,17 +86,18 @@ def test_step_by_step_gives_the_same_numbers_and_gradients_as_at_once():
     torch.testing.assert_close(*gradients)
 
 
-def test_the_state_after_a_part_of_the_target_continues_it():
+def test_targets_go_on_from_the_state_they_are_given():
     model = Model(1)
     batch = Batch.of(random_documents(1, [(3, 5), (2, 4)]))
-    whole = decode(model, batch)
     ids, starts = read_boundaries(batch.inputs, BOS, END)
     memory = Memory.of(batch.states, batch.lengths)
     embedded = model.embedding(ids)
-    first = model.decoder(embedded[:, :4], starts[:, :4], memory, HierarchicalState.first(batch.h_0, memory))
-    second = model.decoder(embedded[:, 4:], starts[:, 4:], memory, first.state)
-    torch.testing.assert_close(torch.cat([first.attentional, second.attentional], 1), whole.attentional)
-    torch.testing.assert_close(second.state, whole.state)
+    state = HierarchicalState.first(batch.h_0, memory)
+    for t in range(4):
+        state, _ = model.decoder.step(embedded[:, t], starts[:, t], memory, state)
+    rest = model.decoder(embedded[:, 4:], starts[:, 4:], batch.tgt_len - 4, memory, state)
+    real = batch.is_real[:, 4:]
+    torch.testing.assert_close(rest.attentional[real], decode(model, batch).attentional[:, 4:][real])
 
 
 def test_the_gradient_agrees_with_finite_differences():
@@ -104,14 +107,14 @@ def test_the_gradient_agrees_with_finite_differences():
     ids, starts = read_boundaries(batch.inputs, BOS, END)
     memory = Memory.of(batch.states.detach(), batch.lengths)
     weights = [weight.detach().requires_grad_() for weight in model.decoder._weights()]
-    tgt_len = ids.size(1)
+    sizes = batch.is_real.sum(0)  # the first target is the longer one
     state = [torch.randn(2, size, dtype=torch.float64, requires_grad=True) for size in (HIDDEN, 3, HIDDEN, HIDDEN)]
-    projected = torch.randn(tgt_len, 2, 3 * HIDDEN, dtype=torch.float64, requires_grad=True)
+    projected = torch.randn(int(sizes.sum()), 3 * HIDDEN, dtype=torch.float64, requires_grad=True)
 
     def function(*tensors: Tensor) -> tuple[Tensor, ...]:
         projected, memory_states, *rest = tensors
-        outputs = Recurrence.apply(projected, starts.t(), memory_states, memory.bias, *rest)
-        return outputs[:2] + outputs[3:]
+        packed = starts.t()[batch.is_real.t()]
+        return Recurrence.apply(projected, packed, sizes, memory_states, memory.bias, *rest)[:2]
 
     states = memory.states.detach().requires_grad_()
     starts[:, 0] = torch.tensor([True, False])  # one row goes on with the state it is given
@@ -135,9 +138,11 @@ def test_padding_and_batch_mates_do_not_matter(seed: int, sizes: list[tuple[int,
 @settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 1000), sizes=sizes)
 def test_attentions_sum_to_one(seed: int, sizes: list[tuple[int, int]]):
-    decoded = decode(Model(seed), Batch.of(random_documents(seed, sizes), extra=1))
+    batch = Batch.of(random_documents(seed, sizes), extra=1)
+    decoded = decode(Model(seed), batch)
     for attention in (decoded.attention, decoded.phrase_attention):
-        torch.testing.assert_close(attention.sum(2), torch.ones(attention.shape[:2], dtype=torch.float64))
+        sums = attention.sum(2)[batch.is_real]
+        torch.testing.assert_close(sums, torch.ones_like(sums))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -175,10 +180,12 @@ def test_states_can_be_reordered_and_repeated_along_the_batch():
     model = Model(5)
     batch = Batch.of(random_documents(5, [(2, 3), (1, 5), (3, 4)]))
     memory = Memory.of(batch.states, batch.lengths)
-    state = decode(model, batch).state
+    starts = torch.tensor([True, False, True])
+    state = HierarchicalState.first(batch.h_0, memory)
+    for _ in range(2):
+        state, _ = model.decoder.step(torch.randn(3, EMBEDDING, dtype=torch.float64), starts, memory, state)
     rows = torch.tensor([2, 0, 0, 1, 2])
     token = torch.randn(3, EMBEDDING, dtype=torch.float64)
-    starts = torch.tensor([True, False, True])
     after, attention = model.decoder.step(token, starts, memory, state)
     tiled, tiled_attention = model.decoder.step(
         token[rows], starts[rows], memory.map(lambda t: t[rows]), state.map(lambda t: t[rows])

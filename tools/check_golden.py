@@ -147,7 +147,8 @@ class Checker:
         vocab, model, documents = self.documents.vocab, self.model, self.documents
         memory, first = model.encode(documents.restricted(documents.src_ext), documents.lengths)
         ids, starts = read_boundaries(documents.inputs, vocab[BOS], vocab[END])
-        decoded = model.decoder(model.embedding(ids), starts, memory, first)
+        tgt_len = (documents.tgt_ext != vocab[PAD]).sum(1)
+        decoded = model.decoder(model.embedding(ids), starts, tgt_len, memory, first)
         self.check_losses(decoded)
         self.check_gradients(decoded)
         with torch.no_grad():

@@ -108,8 +108,8 @@ class ExhirdDecoder(StatefulDecoder):
             self.state = {"model": state}
             attentions = {name: attention.unsqueeze(1) for name in ("std", "copy")}
             return state.attentional.unsqueeze(1), attentions | {"phrase": state.phrase_attention.unsqueeze(1)}
-        decoded = self.hierarchy(embedded, starts, memory, self.state["model"])
-        self.state = {"model": decoded.state}
+        tgt_len = (tgt[:, :, 0] != self.embeddings.word_padding_idx).sum(1)
+        decoded = self.hierarchy(embedded, starts, tgt_len, memory, self.state["model"])
         attentions = {"std": decoded.attention, "copy": decoded.attention, "phrase": decoded.phrase_attention}
         return self.dropout(decoded.attentional), attentions
 

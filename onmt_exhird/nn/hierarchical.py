@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from onmt_exhird.nn.attention import padding_bias
 from onmt_exhird.nn.recurrence import Recurrence, Weights
@@ -84,18 +85,16 @@ class HierarchicalState(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """The decoder's output over a whole target.
+    """The decoder's output over whole targets, up to the longest; after a target's end it says nothing.
 
-    attentional        (batch, tgt_len, d)         h~
-    attention          (batch, tgt_len, src_len)   alpha, rescaled: for copying
-    phrase_attention   (batch, tgt_len, src_len)   beta of the phrase each token belongs to; no gradient
-    state              after the last token
+    attentional        (batch, longest, d)         h~
+    attention          (batch, longest, src_len)   alpha, rescaled: for copying
+    phrase_attention   (batch, longest, src_len)   beta of the phrase each token belongs to; no gradient
     """
 
     attentional: Tensor
     attention: Tensor
     phrase_attention: Tensor
-    state: HierarchicalState
 
 
 def read_boundaries(inputs: Tensor, bos_id: int, end_id: int) -> tuple[Tensor, Tensor]:
@@ -142,29 +141,31 @@ class HierarchicalDecoder(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
 
-    def forward(self, embedded: Tensor, starts: Tensor, memory: Memory, state: HierarchicalState) -> Decoded:
-        """Teacher forcing over whole targets.
+    def forward(
+        self, embedded: Tensor, starts: Tensor, tgt_len: Tensor, memory: Memory, state: HierarchicalState
+    ) -> Decoded:
+        """Teacher forcing over whole targets, of at least one token each.
 
-        embedded (batch, tgt_len, emb), starts (batch, tgt_len) -> `Decoded`
+        embedded (batch, longest, emb), starts (batch, longest), tgt_len (batch) -> `Decoded`
         """
         # Sums over many steps want full precision, whatever the rest of a model is computed in.
         with torch.autocast(embedded.device.type, enabled=False):
             weights = self._weights()
             dtype = weights.combine.dtype
-            # The embeddings' part of GRU_2's input waits for nothing: one product for all steps.
+            sizes = {"lengths": tgt_len.cpu(), "batch_first": True, "enforce_sorted": False}
+            tokens = pack_padded_sequence(embedded.to(dtype), **sizes)
+            # The embeddings' part of GRU_2's input waits for nothing: one product for all tokens.
             projected = F.linear(
-                embedded.transpose(0, 1).to(dtype),
-                self.word_cell.weight_ih[:, self.hidden_size :],
-                self.word_cell.bias_ih,
-            )  # (tgt_len, batch, 3d)
-            tensors = [tensor.to(dtype) for tensor in (*memory, *state)]
-            attentional, attention, scores, *after = Recurrence.apply(projected, starts.t(), *tensors, *weights)
-        return Decoded(
-            attentional.transpose(0, 1),
-            attention.transpose(0, 1),
-            scores.softmax(2).transpose(0, 1),
-            HierarchicalState(*after),
+                tokens.data, self.word_cell.weight_ih[:, self.hidden_size :], self.word_cell.bias_ih
+            )  # (tokens, 3d)
+            before = [tensor.to(dtype).index_select(0, tokens.sorted_indices) for tensor in (*memory, *state)]
+            begun = pack_padded_sequence(starts, **sizes).data
+            packed = Recurrence.apply(projected, begun, tokens.batch_sizes, *before, *weights)
+        attentional, attention, scores = (
+            pad_packed_sequence(tokens._replace(data=data), batch_first=True, total_length=embedded.size(1))[0]
+            for data in packed
         )
+        return Decoded(attentional, attention, scores.softmax(2))
 
     def _weights(self) -> Weights:
         return Weights(
