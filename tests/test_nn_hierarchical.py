@@ -104,7 +104,7 @@ def test_the_gradient_agrees_with_finite_differences():
     model = Model(2)
     # Without padding: the change of a score is lost in the bias there.
     batch = Batch.of(random_documents(2, [(2, 3), (1, 3)]))
-    ids, starts = read_boundaries(batch.inputs, BOS, END)
+    _, starts = read_boundaries(batch.inputs, BOS, END)
     memory = Memory.of(batch.states.detach(), batch.lengths)
     weights = [weight.detach().requires_grad_() for weight in model.decoder._weights()]
     sizes = batch.is_real.sum(0)  # the first target is the longer one

@@ -162,22 +162,26 @@ def compare_training(training: Training, batches: Sequence[Any]) -> float:
     return theirs.cpu / ours.cpu
 
 
-class Decoding:
-    """What ``onmt_translate`` does with ``train.src`` of the current folder and an untrained model."""
+def prepare_search(config: Path, train_options: Sequence[str], options: Sequence[str]) -> Namespace:
+    """Write an untrained model; options of ``onmt_translate`` for it and ``train.src`` of the current folder."""
+    from onmt.bin.translate import _get_parser
 
-    def __init__(self, config: Path, train_options: Sequence[str], options: Sequence[str]) -> None:
-        from onmt.bin.translate import _get_parser
+    # In another process: what it needs to be built is not what it needs to be used.
+    code = "import sys, bench_models; bench_models.write_checkpoint(*sys.argv[1:])"
+    run_python(code, str(config), *train_options, "-save_model", "model")
+    limits = ["-min_phrases", PHRASES, "-max_phrases", PHRASES, "-max_phrase_words", PHRASE_WORDS]
+    search = ["-exclusive_search", "-exclusive_window", WINDOW]
+    files = ["-model", "model_step_1.pt", "-src", "train.src", "-output", "train.pred"]
+    return _get_parser().parse_args([*map(str, [*files, *limits, *search]), *options])
+
+
+class Decoding:
+    """What ``onmt_translate`` does with the options that `prepare_search` gives."""
+
+    def __init__(self, opt: Namespace) -> None:
         from onmt.inference_engine import InferenceEnginePY
         from onmt.utils.parse import ArgumentParser
 
-        # In another process: what it needs to be built is not what it needs to be used.
-        code = "import sys, bench_models; bench_models.write_checkpoint(*sys.argv[1:])"
-        run_python(code, str(config), *train_options, "-save_model", "model")
-        self.checkpoint = "model_step_1.pt"
-        limits = ["-min_phrases", PHRASES, "-max_phrases", PHRASES, "-max_phrase_words", PHRASE_WORDS]
-        search = ["-exclusive_search", "-exclusive_window", WINDOW]
-        files = ["-model", self.checkpoint, "-src", "train.src", "-output", "train.pred"]
-        opt = _get_parser().parse_args([*map(str, [*files, *limits, *search]), *options])
         ArgumentParser.validate_translate_opts(opt)
         ArgumentParser._get_all_transform_translate(opt)
         ArgumentParser._validate_transforms_opts(opt)
@@ -197,7 +201,8 @@ def bench_decode(args: Namespace) -> dict[str, Any]:
     documents = args.documents or 512
     batch_size = args.batch or 512
     options = ["-beam_size", str(args.beam), "-batch_size", str(batch_size), *args.options]
-    decoding = Decoding(args.config, corpus_options(args, documents), options)
+    search = prepare_search(args.config, corpus_options(args, documents), options)
+    decoding = Decoding(search)
     say("warming up")
     decoding.run()
     sources = Path("train.src").read_text().splitlines()
@@ -206,7 +211,7 @@ def bench_decode(args: Namespace) -> dict[str, Any]:
     from onmt.models.model_saver import load_checkpoint
 
     tokens = count_streams(sources, decoding.streams, args.beam)
-    checkpoint = load_checkpoint(decoding.checkpoint)
+    checkpoint = load_checkpoint(search.models[0])
     opt, reference, extra = checkpoint["opt"], None, {}
     if is_exhird(opt):
         sizes = opt.tgt_word_vec_size, opt.dec_hid_size, len(decoding.vocab)

@@ -99,15 +99,16 @@ def small_options(count: int) -> list[str]:
 
 
 def measure_decode(count: int) -> tuple[Span, float]:
-    """A file through ``onmt_translate``."""
+    """``onmt_translate``, with loading the model."""
     import torch
     from bench import RECIPE
-    from bench_models import Decoding
+    from bench_models import prepare_search
+    from onmt.bin.translate import translate
 
     torch.set_num_threads(1)
     small_corpus(count)
-    decoding = Decoding(RECIPE, small_options(count), ["-beam_size", "1", "-batch_size", "32", *SHORT])
-    span = clock(decoding.run)
+    opt = prepare_search(RECIPE, small_options(count), ["-beam_size", "1", "-batch_size", "32", *SHORT])
+    span = clock(lambda: translate(opt))
     return span, peak_rss_mb()
 
 

@@ -47,6 +47,7 @@ SEAMS = {
     "onmt.model_builder": ["checkpoints.build_our_generator"],
     "onmt.models.model_saver": ["checkpoints.load_without_running_code", "checkpoints.save_safetensors_to_be_found"],
     "onmt.modules.embeddings": ["checkpoints.load_without_running_code"],
+    "onmt.bin.translate": ["results.forget_what_is_written"],
     "onmt.bin.average_models": ["checkpoints.load_without_running_code"],
     "onmt.bin.release_model": ["checkpoints.load_without_running_code"],
     "onmt.utils.optimizers": ["training.learning_rate_with_plateau", "adam.adam_in_one_pass"],

@@ -21,6 +21,8 @@ Batch = dict[str, Any]
 
 # Documents that are transformed and looked up together: as words they take thirty times their final room.
 _AT_ONCE = 500
+# Documents whose order search may change: all of them wait until the last one is decoded.
+_SORTED = 4096
 
 
 def add_extended_ids(vocabs: dict[str, Any], example: Example) -> Example:
@@ -142,8 +144,12 @@ def a_line_out_for_each_line_in(dynamic_iterator: Upstream) -> None:
         return [keep_blank(text_utils.clean_example(example)) for example, _, _ in transformed]
 
     def build_with_extended_ids(*args: Any, **kwargs: Any) -> Any:
-        """In inference upstream leaves out what there is to copy from."""
-        return build(*args, **kwargs | ({"copy": True} if kwargs.get("task") == CorpusTask.INFER else {}))
+        """In inference upstream leaves out what there is to copy from, and writes nothing for 16,384 documents."""
+        if kwargs.get("task") != CorpusTask.INFER:
+            return build(*args, **kwargs)
+        iterator = build(*args, **kwargs | {"copy": True})
+        iterator.bucket_size = max(_SORTED, iterator.batch_size)
+        return iterator
 
     dynamic_iterator.build_dynamic_dataset_iter = build_with_extended_ids
     dynamic_iterator._addcopykeys = text_utils._addcopykeys

@@ -14,6 +14,7 @@ from torch import Tensor
 from onmt_exhird.bridge.batches import Batch, extended_size
 from onmt_exhird.bridge.memory import keep_freed_memory
 from onmt_exhird.bridge.pool import Pool, may_begin_at_any_step
+from onmt_exhird.bridge.results import buckets
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.strategies import constrain, pick_quickly
 from onmt_exhird.bridge.vocabulary import require_structure, writes_streams
@@ -50,6 +51,8 @@ def search_over_extended_ids(module: Upstream) -> None:
         constraint: StreamConstraint | None = None
         pools: bool = False  # whether rows take new documents
         scored: bool = True  # whether anybody will see the scores of greedy search
+        forgets: bool = False  # whether results are written only, a bucket after the other
+        totals: dict[str, tuple[float, int]]  # of what has been written: scores and their number
         forced_end: Callable[[], Tensor] | None = None  # of the rows being decoded, as `StreamConstraint` has it
 
         @classmethod
@@ -74,10 +77,28 @@ def search_over_extended_ids(module: Upstream) -> None:
                 if cheaper and translator.report_score and not asked:
                     # Of scores only their mean would go into the log: not worth a sixth of the time.
                     translator.scored = translator.report_score = False
+            # Sentences are numbered, and time is taken, over everything that upstream is given at once.
+            at_once = opt.verbose or opt.report_time or opt.dump_beam
+            translator.forgets = getattr(opt, "forget_results", False) and not at_once
+            translator.totals = {}
             grows = isinstance(model.decoder, TransformerDecoderBase)  # what it frees would not fit the next step
             if not translator.pools and not grows and translator._dev.type == "cpu":
                 keep_freed_memory()  # a matrix over the vocabulary is made anew at every step
             return translator
+
+        def _translate(self, infer_iter: Any, *args: Any, **kwargs: Any) -> tuple[list[Any], list[Any]]:
+            if not self.forgets:
+                return super()._translate(infer_iter, *args, **kwargs)
+            for bucket in buckets(infer_iter):
+                super()._translate(bucket, *args, **kwargs)
+            return [], []
+
+        def _report_score(self, name: str, score_total: float, nb_sentences: int) -> str:
+            """Of everything written so far."""
+            if self.forgets:
+                score, sentences = self.totals.get(name, (0.0, 0))
+                self.totals[name] = score_total, nb_sentences = score + score_total, sentences + nb_sentences
+            return super()._report_score(name, score_total, nb_sentences)
 
         def translate_batch(self, batch: Batch, attn_debug: bool) -> dict[str, Any]:
             results = super().translate_batch(batch, attn_debug)

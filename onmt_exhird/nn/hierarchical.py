@@ -15,6 +15,7 @@ One step of the stream is one step of the decoder, for every document of a batch
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -152,14 +153,16 @@ class HierarchicalDecoder(nn.Module):
         with torch.autocast(embedded.device.type, enabled=False):
             weights = self._weights()
             dtype = weights.combine.dtype
-            sizes = {"lengths": tgt_len.cpu(), "batch_first": True, "enforce_sorted": False}
-            tokens = pack_padded_sequence(embedded.to(dtype), **sizes)
+            pack = partial(pack_padded_sequence, lengths=tgt_len.cpu(), batch_first=True, enforce_sorted=False)
+            tokens = pack(embedded.to(dtype))
             # The embeddings' part of GRU_2's input waits for nothing: one product for all tokens.
             projected = F.linear(
                 tokens.data, self.word_cell.weight_ih[:, self.hidden_size :], self.word_cell.bias_ih
             )  # (tokens, 3d)
-            before = [tensor.to(dtype).index_select(0, tokens.sorted_indices) for tensor in (*memory, *state)]
-            begun = pack_padded_sequence(starts, **sizes).data
+            order = tokens.sorted_indices
+            assert order is not None  # it is, unless sorting is left to the caller
+            before = [tensor.to(dtype).index_select(0, order) for tensor in (*memory, *state)]
+            begun = pack(starts).data
             packed = Recurrence.apply(projected, begun, tokens.batch_sizes, *before, *weights)
         attentional, attention, scores = (
             pad_packed_sequence(tokens._replace(data=data), batch_first=True, total_length=embedded.size(1))[0]
