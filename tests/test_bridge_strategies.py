@@ -8,7 +8,7 @@ import pytest
 from conftest import translate, write_lines
 
 from onmt_exhird import stream
-from onmt_exhird.bridge import strategies
+from onmt_exhird.bridge import translator
 
 SEARCHES = {
     "plain": [],
@@ -35,7 +35,7 @@ def test_equals_upstreams_step(
     for lines in (ours, theirs):
         found = translate(workshop, trained("exhird"), "test.src", *wanted, *SEARCHES[search])
         lines += [line.split("\t") for line in found]
-        monkeypatch.setattr(strategies, "look_at_few", lambda strategy: None)
+        monkeypatch.setattr(translator, "look_at_few", lambda strategy: False)
     assert [line for line, _ in ours] == [line for line, _ in theirs]
     assert [float(score) for _, score in ours] == pytest.approx([float(score) for _, score in theirs], abs=1e-4)
     assert len({line for line, _ in ours}) > 10
@@ -49,5 +49,5 @@ def test_a_given_beginning_is_kept(workshop: Path, trained, monkeypatch: pytest.
     wanted = ["-beam_size", 3, "-tgt", workshop / "begun.tgt", "-tgt_file_prefix"]
     lines = translate(workshop, trained("exhird"), "begun.src", *wanted)
     assert all(line.startswith(beginning) for line, beginning in zip(lines, begun, strict=True))
-    monkeypatch.setattr(strategies, "look_at_few", lambda strategy: None)
+    monkeypatch.setattr(translator, "look_at_few", lambda strategy: False)
     assert translate(workshop, trained("exhird"), "begun.src", *wanted) == lines

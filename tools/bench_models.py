@@ -17,8 +17,10 @@ from onmt_exhird.errors import ExhirdError
 from onmt_exhird.stream import ABSENT, BOS, END, EOS, PAD, PRESENT, UNK
 
 # A model that has learned nothing would end no phrase. So `;` is made as likely as a frequent word of a source, which
-# gives phrases of 2.1 words, as KP20k has, and the number of phrases is fixed: about 26 tokens, 19 to 43.
+# gives phrases of 2.1 words, as KP20k has, and the number of phrases is fixed: about 27 tokens, 19 to 43. Beams, whose
+# scores are means over a hypothesis' tokens, put phrases off for longer.
 END_SHARE = 0.05
+END_SHARE_OF_BEAMS = 0.065
 PHRASES = 6
 PHRASE_WORDS = 5
 WINDOW = 1
@@ -73,21 +75,21 @@ class Training:
         parts.wrap(self.optim, "step", "optimizer")
         return parts
 
-    def save(self) -> None:
-        """A checkpoint in the current folder."""
+    def save(self, end_share: float) -> None:
+        """A checkpoint in the current folder, with that probability of a phrase's end where nothing is copied."""
         import torch
         from onmt.models import build_model_saver
 
         vocab = self.vocabs["tgt"]
         if hasattr(self.model.generator, "bias"):
             with torch.no_grad():
-                self.model.generator.bias[vocab.lookup_token(END)] = math.log(END_SHARE * len(vocab))
+                self.model.generator.bias[vocab.lookup_token(END)] = math.log(end_share * len(vocab))
         build_model_saver(self.opt, self.opt, self.model, self.vocabs, self.optim, -1).save(1)
 
 
-def write_checkpoint(config: str, *options: str) -> None:
+def write_checkpoint(end_share: str, config: str, *options: str) -> None:
     """An untrained model of a recipe, as a checkpoint in the current folder."""
-    Training(Path(config), options).save()
+    Training(Path(config), options).save(float(end_share))
 
 
 def count_batches(batches: Sequence[dict[str, Any]], ids: Ids) -> Tokens:
@@ -166,13 +168,15 @@ def prepare_search(config: Path, train_options: Sequence[str], options: Sequence
     """Write an untrained model; options of ``onmt_translate`` for it and ``train.src`` of the current folder."""
     from onmt.bin.translate import _get_parser
 
-    # In another process: what it needs to be built is not what it needs to be used.
-    code = "import sys, bench_models; bench_models.write_checkpoint(*sys.argv[1:])"
-    run_python(code, str(config), *train_options, "-save_model", "model")
     limits = ["-min_phrases", PHRASES, "-max_phrases", PHRASES, "-max_phrase_words", PHRASE_WORDS]
     search = ["-exclusive_search", "-exclusive_window", WINDOW]
     files = ["-model", "model_step_1.pt", "-src", "train.src", "-output", "train.pred"]
-    return _get_parser().parse_args([*map(str, [*files, *limits, *search]), *options])
+    opt = _get_parser().parse_args([*map(str, [*files, *limits, *search]), *options])
+    end_share = END_SHARE if opt.beam_size == 1 else END_SHARE_OF_BEAMS
+    # In another process: what it needs to be built is not what it needs to be used.
+    code = "import sys, bench_models; bench_models.write_checkpoint(*sys.argv[1:])"
+    run_python(code, str(end_share), str(config), *train_options, "-save_model", "model")
+    return opt
 
 
 class Decoding:

@@ -93,9 +93,15 @@ class ExhirdDecoder(StatefulDecoder):
         self.state = {"model": HierarchicalState(*(torch.where(chosen, old, new) for old, new in pairs))}
 
     def forward(
-        self, tgt: Tensor, enc_out: Tensor, src_len: Tensor, step: int | None = None, **kwargs: Any
+        self,
+        tgt: Tensor,
+        enc_out: Tensor,
+        src_len: Tensor,
+        step: int | None = None,
+        beams: int = 1,
+        **kwargs: Any,
     ) -> tuple[Tensor, Attentions]:
-        """tgt (batch, tgt_len, 1), enc_out (batch, src_len, d), src_len (batch)
+        """tgt (batch, tgt_len, 1), enc_out (batch, src_len, d), src_len (batch), rows in succession of one document
 
         -> h~ (batch, tgt_len, d), attentions (batch, tgt_len, src_len): ``std`` and ``copy`` of the
         word level, rescaled, and ``phrase`` of the phrase level.
@@ -104,7 +110,9 @@ class ExhirdDecoder(StatefulDecoder):
         embedded = self.embeddings(ids.unsqueeze(2))  # (batch, tgt_len, emb)
         memory = Memory.of(enc_out, src_len)
         if step is not None:
-            state, attention = self.hierarchy.step(embedded.squeeze(1), starts.squeeze(1), memory, self.state["model"])
+            state, attention = self.hierarchy.step(
+                embedded.squeeze(1), starts.squeeze(1), memory, self.state["model"], beams
+            )
             self.state = {"model": state}
             attentions = {name: attention.unsqueeze(1) for name in ("std", "copy")}
             return state.attentional.unsqueeze(1), attentions | {"phrase": state.phrase_attention.unsqueeze(1)}

@@ -16,7 +16,7 @@ from onmt_exhird.bridge.memory import keep_freed_memory
 from onmt_exhird.bridge.pool import Pool, may_begin_at_any_step
 from onmt_exhird.bridge.results import buckets
 from onmt_exhird.bridge.seams import Upstream
-from onmt_exhird.bridge.strategies import constrain, pick_quickly
+from onmt_exhird.bridge.strategies import Rows, constrain, is_beam_search, look_at_few, pick_one
 from onmt_exhird.bridge.vocabulary import require_structure, writes_streams
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import restrict
@@ -54,6 +54,8 @@ def search_over_extended_ids(module: Upstream) -> None:
         forgets: bool = False  # whether results are written only, a bucket after the other
         totals: dict[str, tuple[float, int]]  # of what has been written: scores and their number
         forced_end: Callable[[], Tensor] | None = None  # of the rows being decoded, as `StreamConstraint` has it
+        asks: bool = False  # whether the search asks for the rows' scores
+        beams: int = 1  # rows in succession that are of one document
 
         @classmethod
         def from_opt(cls, model: Any, vocabs: dict[str, Any], opt: Namespace, *args: Any, **kwargs: Any) -> Translator:
@@ -113,14 +115,15 @@ def search_over_extended_ids(module: Upstream) -> None:
         def _translate_batch_with_strategy(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
             if self.pools and not decode_strategy.return_attention and "tgt" not in batch:
                 return self._translate_pool(batch, decode_strategy)
-            self.forced_end = None
+            self.forced_end, classes = None, None
             if (constraint := self.constraint) is not None:
                 self.forced_end = lambda: constraint.forced_end(decode_strategy.alive_seq)
-                classes = None
                 if self.copy_attn:
                     classes = constraint.oov_classes(batch["src_ex_vocab"])
-                constrain(decode_strategy, constraint, classes)
-            pick_quickly(decode_strategy)
+            constrain(decode_strategy, constraint, classes)
+            self.beams = decode_strategy.beam_size if is_beam_search(decode_strategy) else 1
+            self.asks = look_at_few(decode_strategy)
+            pick_one(decode_strategy)
             return super()._translate_batch_with_strategy(batch, decode_strategy)
 
         def _translate_pool(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
@@ -143,23 +146,35 @@ def search_over_extended_ids(module: Upstream) -> None:
             step: int | None = None,
             batch_offset: Tensor | None = None,
             return_attn: bool = False,
-        ) -> tuple[Tensor, Tensor]:
+        ) -> tuple[Any, Tensor]:
+            """Scores (rows, size), or a `ScoreRows` if the search asks for them, and attention (rows, 1, src_len)."""
             if not self.copy_attn:
                 before = getattr(self.model.decoder, "state", None)
-                decoded = super()._decode_and_generate(
+                log_probs, attention = super()._decode_and_generate(
                     decoder_in, enc_out, batch, src_len, src_map, step, batch_offset, return_attn
                 )
                 self._stay_where_full(before, step)
-                return decoded
+                zeros = torch.zeros_like(log_probs[:, :1])
+                return (lambda rows: (log_probs[rows], zeros[rows])) if self.asks else log_probs, attention
+            assert src_map is not None  # it is there if the model copies
             hidden, attention = self.decode(decoder_in, enc_out, src_len, step)
             size = extended_size(self._tgt_vocab_len, batch)
-            return self.model.generator.log_mixture(hidden, attention.squeeze(1), src_map, size), attention
+            generator, arguments = self.model.generator, (hidden, attention.squeeze(1), src_map)
+            if not self.asks:
+                return generator.log_mixture(*arguments, size), attention
+
+            def score_rows(rows: Rows) -> tuple[Tensor, Tensor]:
+                some = [tensor[rows] for tensor in arguments]
+                scores = hidden.new_empty(len(some[0]), size)
+                return scores, generator.relative_mixture(*some, scores)
+
+            return score_rows, attention
 
         def decode(self, decoder_in: Tensor, enc_out: Any, src_len: Tensor, step: int | None) -> tuple[Tensor, Tensor]:
             """A step of a decoder that copies: decoder_in (rows, 1, 1) -> h~ (rows, d), attention (rows, 1, src_len)"""
             before = getattr(self.model.decoder, "state", None)
             inputs = restrict(decoder_in, self._tgt_vocab_len, self._tgt_unk_idx)
-            hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len, step=step)
+            hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len, step=step, beams=self.beams)
             self._stay_where_full(before, step)
             return hidden.squeeze(1), attentions["copy"]
 

@@ -110,15 +110,17 @@ def read_boundaries(inputs: Tensor, bos_id: int, end_id: int) -> tuple[Tensor, T
     return inputs.masked_fill(starts, bos_id), starts
 
 
-def attend(queries: Tensor, states: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Both levels of attention: queries (batch, 2, d), of words and of phrases, and what `Memory` has.
+def attend(of_words: Tensor, of_phrases: Tensor, states: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Both levels of attention: their queries (batch, beams, d), and what `Memory` has, of one beam.
 
-    -> context (batch, d), attention (batch, src_len), s_i (batch, src_len)
+    -> context (batch, beams, d), attention (batch, beams, src_len), s_i (batch, beams, src_len)
     """
-    of_words, of_phrases = torch.bmm(states, queries.transpose(1, 2)).unbind(2)  # (batch, src_len)
-    phrase_scores = of_phrases + bias
-    attention = (of_words + phrase_scores).softmax(1)
-    return torch.bmm(attention.unsqueeze(1), states).squeeze(1), attention, phrase_scores
+    beams = of_words.size(1)
+    scores = torch.bmm(states, torch.cat([of_words, of_phrases], 1).transpose(1, 2))  # (batch, src_len, 2 * beams)
+    word_scores, phrase_scores = scores.transpose(1, 2).split(beams, 1)  # (batch, beams, src_len)
+    phrase_scores = phrase_scores + bias.unsqueeze(1)
+    attention = (word_scores + phrase_scores).softmax(2)
+    return torch.bmm(attention, states), attention, phrase_scores
 
 
 class HierarchicalDecoder(nn.Module):
@@ -185,14 +187,15 @@ class HierarchicalDecoder(nn.Module):
         )
 
     def step(
-        self, embedded: Tensor, starts: Tensor, memory: Memory, state: HierarchicalState
+        self, embedded: Tensor, starts: Tensor, memory: Memory, state: HierarchicalState, beams: int = 1
     ) -> tuple[HierarchicalState, Tensor]:
         """One token for every document of the batch.
 
         embedded (batch, emb), starts (batch) -> state, attention (batch, src_len)
 
         h~ is ``state.attentional``, beta is ``state.phrase_attention``. For search: the same as `forward` of one token,
-        but memory, the largest of what is read, comes from the cache except the first time.
+        but memory, the largest of what is read, comes from the cache except the first time. As many rows in succession
+        as there are ``beams`` have the same memory: only that of the first is read.
         """
         rows = starts.nonzero().squeeze(1)  # (k)
         phrase_hidden, _, word_hidden, attentional = state
@@ -202,10 +205,10 @@ class HierarchicalDecoder(nn.Module):
             word_hidden = word_hidden.index_copy(0, rows, begun)
             attentional = attentional.index_fill(0, rows, 0.0)
         word_hidden = self.word_cell(torch.cat([attentional, embedded], 1), word_hidden)
-        queries = torch.stack([word_hidden @ self.word_attention, phrase_hidden @ self.phrase_attention], 1)
-        together = _CACHED if queries.device.type == "cpu" else max(1, len(queries))
-        parts = [tensor.split(together) for tensor in (queries, *memory)]
-        attended = zip(*map(attend, *parts), strict=True)
-        context, attention, phrase_scores = map(torch.cat, attended)
+        queries = word_hidden @ self.word_attention, phrase_hidden @ self.phrase_attention  # (batch, d)
+        of_documents = *(query.unflatten(0, (-1, beams)) for query in queries), *memory.map(lambda t: t[::beams])
+        together = _CACHED if embedded.device.type == "cpu" else max(1, len(embedded))
+        attended = map(attend, *(tensor.split(together) for tensor in of_documents))
+        context, attention, phrase_scores = (torch.cat(parts).flatten(0, 1) for parts in zip(*attended, strict=True))
         attentional = F.linear(torch.cat([word_hidden, context], 1), self.combine).tanh_()
         return HierarchicalState(phrase_hidden, phrase_scores, word_hidden, attentional), attention
