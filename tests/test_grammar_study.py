@@ -110,7 +110,7 @@ def test_steps_and_documents_that_the_grammar_changes_are_counted() -> None:
     translator._translate_batch_with_strategy = search
     counter = tool.Counter()
     counter.watch(SimpleNamespace(translator=translator))
-    strategy = SimpleNamespace(original_batch_idx=torch.tensor([document for _, _, document in steps]))
+    strategy = SimpleNamespace(keep_topk=1, original_batch_idx=torch.tensor([document for _, _, document in steps]))
     results = translator._translate_batch_with_strategy({}, strategy)
     assert (counter.changed_documents, counter.changed_steps, counter.steps) == (2, 3, 5)
     assert results["log_probs"][0, ID[";"]] == -torch.inf, "the grammar itself is applied"
