@@ -194,6 +194,19 @@ def test_states_can_be_reordered_and_repeated_along_the_batch():
     torch.testing.assert_close(tiled_attention, attention[rows])
 
 
+def test_beams_of_a_document_may_share_its_memory():
+    model = Model(7)
+    batch = Batch.of(random_documents(7, [(2, 3), (1, 5)] * 6))  # more documents than are attended to at once
+    rows = torch.arange(len(batch.documents)).repeat_interleave(3)
+    memory = Memory.of(batch.states, batch.lengths).map(lambda t: t[rows])
+    state = HierarchicalState(*(torch.randn_like(t) for t in HierarchicalState.first(batch.h_0[rows], memory)))
+    token = torch.randn(len(rows), EMBEDDING, dtype=torch.float64)
+    starts = torch.rand(len(rows)) < 0.5
+    apart = model.decoder.step(token, starts, memory, state)
+    together = model.decoder.step(token, starts, memory, state, beams=3)
+    torch.testing.assert_close(together, apart)
+
+
 def test_parameters_are_those_of_the_paper():
     decoder = HierarchicalDecoder(100, 300)
     # GRU_1, GRU_2, W_1, W_alpha, W_2

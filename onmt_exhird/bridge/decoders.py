@@ -101,7 +101,7 @@ class ExhirdDecoder(StatefulDecoder):
         beams: int = 1,
         **kwargs: Any,
     ) -> tuple[Tensor, Attentions]:
-        """tgt (batch, tgt_len, 1), enc_out (batch, src_len, d), src_len (batch), rows in succession of one document
+        """tgt (batch, tgt_len, 1), enc_out (batch, src_len, d), src_len (batch); beams: rows of one document, in search
 
         -> h~ (batch, tgt_len, d), attentions (batch, tgt_len, src_len): ``std`` and ``copy`` of the
         word level, rescaled, and ``phrase`` of the phrase level.
