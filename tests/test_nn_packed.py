@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from onmt_exhird.bridge import packed
-from onmt_exhird.bridge.output_layer import for_search
-from onmt_exhird.bridge.packed import PackedCopyGenerator
+from onmt_exhird.nn import packed
 from onmt_exhird.nn.copying import CopyGenerator
+from onmt_exhird.nn.output_layer import for_search
+from onmt_exhird.nn.packed import PackedCopyGenerator
 
 PAD, VOCAB = 1, 2500  # more than one part
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import translate
-from test_bridge_packed import PAD, VOCAB, make
+from test_nn_packed import PAD, VOCAB, make
 from torch import Tensor, nn
 
 from onmt_exhird import stream
-from onmt_exhird.bridge import output_layer, quantised
-from onmt_exhird.bridge.output_layer import for_search
-from onmt_exhird.bridge.packed import PackedCopyGenerator
-from onmt_exhird.bridge.quantised import QuantisedCopyGenerator, QuantisedLinear, ScreenedCopyGenerator
 from onmt_exhird.errors import ExhirdError
+from onmt_exhird.nn import output_layer, quantised
 from onmt_exhird.nn.copying import CopyGenerator
+from onmt_exhird.nn.output_layer import for_search
+from onmt_exhird.nn.packed import PackedCopyGenerator
+from onmt_exhird.nn.quantised import QuantisedCopyGenerator, QuantisedLinear, ScreenedCopyGenerator
 
 pytestmark = pytest.mark.skipif(not quantised.is_available(), reason="this processor has no products in eight bits")
 SIZE = VOCAB + 3
@@ -80,7 +80,7 @@ def test_what_has_no_eight_bits_says_so(monkeypatch: pytest.MonkeyPatch) -> None
 
 EXTREMES = """
 import torch
-from onmt_exhird.bridge.quantised import QuantisedLinear, steps
+from onmt_exhird.nn.quantised import QuantisedLinear, steps
 weight, x = torch.full((40, 300), 0.5), torch.ones(9, 300)
 print(steps(), QuantisedLinear(weight, torch.zeros(40))(x).sub(150).abs().max().item() < 0.01)
 """
@@ -119,9 +119,13 @@ def screened(rows: int = 200, spread: float = 1.0) -> tuple[ScreenedCopyGenerato
 
 @torch.no_grad()
 def choose(generator: ScreenedCopyGenerator, arguments: list[Tensor], forbidden: Tensor) -> tuple[Tensor, Tensor]:
+    """The tokens chosen, and whether they are certain."""
     scores = torch.empty(len(forbidden), SIZE)
     constant = generator.rough.relative_mixture(*arguments, scores)
-    return generator.choose(*arguments, scores.masked_fill_(forbidden, -torch.inf), constant)
+    ids, log_p, certain = generator.choose(*arguments, scores.masked_fill_(forbidden, -torch.inf), constant)
+    exact = generator.log_mixture(*arguments, SIZE).gather(1, ids.unsqueeze(1)).squeeze(1)
+    assert (log_p - exact).abs().max() < 0.02
+    return ids, certain
 
 
 def in_full(generator: CopyGenerator, arguments: list[Tensor], forbidden: Tensor) -> Tensor:
