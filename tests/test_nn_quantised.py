@@ -107,10 +107,15 @@ def test_an_ensemble_has_no_eight_bits(workshop: Path, trained) -> None:
         translate(workshop, trained("exhird"), "test.src", "-model", *[trained("exhird")] * 2, "-precision", "int8")
 
 
-def screened(rows: int = 200, spread: float = 1.0) -> tuple[ScreenedCopyGenerator, list[Tensor], Tensor]:
-    """A generator, its arguments, and what may not come (rows, SIZE)."""
+def screened(
+    rows: int = 200, spread: float = 1.0, width: int = 40
+) -> tuple[ScreenedCopyGenerator, list[Tensor], Tensor]:
+    """A generator, tied if ``width`` is not 40, its arguments, and what may not come (rows, SIZE)."""
     torch.manual_seed(4)
     generator = CopyGenerator(40, VOCAB, PAD)
+    if width != 40:
+        generator.tie(nn.Parameter(torch.empty(VOCAB, width)))
+        nn.init.normal_(generator.projection, std=width**-0.5)
     nn.init.normal_(generator.weight, std=spread)
     generator.weight.data[:, 3] *= 5  # as trained weights have: the rest of a row is rounded the more
     arguments = [torch.randn(rows, 40).tanh(), torch.randn(rows, 9).softmax(1), torch.randint(4, SIZE, (rows, 9))]
@@ -133,9 +138,10 @@ def in_full(generator: CopyGenerator, arguments: list[Tensor], forbidden: Tensor
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("spread", [0.05, 0.3, 1.0])
-def test_no_logit_is_further_off_than_the_bound(spread: float) -> None:
-    generator, (hidden, *_), _ = screened(spread=spread)
+@pytest.mark.parametrize(("spread", "width"), [(0.05, 40), (0.3, 40), (1.0, 40), (0.3, 24)])
+def test_no_logit_is_further_off_than_the_bound(spread: float, width: int) -> None:
+    generator, (hidden, *_), _ = screened(spread=spread, width=width)
+    hidden = generator.project(hidden)
     rough, full = torch.empty(2, len(hidden), VOCAB)
     generator.rough.write_logits(hidden, rough)
     generator.write_logits(hidden, full)
@@ -145,9 +151,9 @@ def test_no_logit_is_further_off_than_the_bound(spread: float) -> None:
     assert (off.amax(1, keepdim=True) > 0.03 * bound).all()
 
 
-@pytest.mark.parametrize("spread", [0.05, 0.3, 1.0])
-def test_what_is_certain_is_what_full_precision_chooses(spread: float) -> None:
-    generator, arguments, forbidden = screened(spread=spread)
+@pytest.mark.parametrize(("spread", "width"), [(0.05, 40), (0.3, 40), (1.0, 40), (0.3, 24)])
+def test_what_is_certain_is_what_full_precision_chooses(spread: float, width: int) -> None:
+    generator, arguments, forbidden = screened(spread=spread, width=width)
     ids, certain = choose(generator, arguments, forbidden)
     assert torch.equal(ids[certain], in_full(generator, arguments, forbidden)[certain])
     assert certain.float().mean() > 0.7

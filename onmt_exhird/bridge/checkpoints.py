@@ -19,7 +19,7 @@ class TiedCopyGenerator(CopyGenerator):
 
     @property
     def linear(self) -> TiedCopyGenerator:
-        """-share_decoder_embeddings assigns to ``generator.linear.weight``."""
+        """-share_decoder_embeddings assigns to ``generator.linear.weight``, whatever the width."""
         return self
 
 
@@ -32,6 +32,8 @@ def build_our_generator(model_builder: Upstream) -> None:
 
     def build(model_opt: argparse.Namespace, vocabs: dict[str, Any]) -> nn.Module:
         model = build_base_model(model_opt, vocabs)
+        if model_opt.copy_attn and model_opt.share_decoder_embeddings:
+            model.generator.tie(model.decoder.embeddings.word_lut.weight)
         if hasattr(model.decoder, "read_vocabulary"):
             model.decoder.read_vocabulary(vocabs)
         return model

@@ -142,7 +142,7 @@ class ScreenedCopyGenerator(CopyGenerator):
         not permitted.
         """
         few, many = _COMPARED
-        arguments = hidden, attention, src_ext, scores, constant, self.rough.error(hidden)
+        arguments = hidden, attention, src_ext, scores, constant, self.rough.error(self.project(hidden))
         found = self._choose(few, *arguments)
         rows = found[2].logical_not().nonzero().squeeze(1)
         if len(rows):
@@ -163,7 +163,7 @@ class ScreenedCopyGenerator(CopyGenerator):
         """`choose`, between the ``count`` tokens that are the best ones at first sight; error (n, 1)."""
         rough, tokens = best(scores, min(count, scores.size(1)))  # (n, count)
         only_copied = self.is_only_copied(tokens)
-        logits = self.rough.logits_at(hidden, tokens.masked_fill(only_copied, self._some_word))
+        logits = self.rough.logits_at(self.project(hidden), tokens.masked_fill(only_copied, self._some_word))
         logits = logits.masked_fill(only_copied, -torch.inf)
         copied = F.logsigmoid(self._gate(hidden)) - constant + self.copy_mass(attention, src_ext, tokens).log()
         # Scores grow with the normaliser in `constant`, each in its own way: whichever is ahead at both ends of

@@ -176,7 +176,7 @@ class _Pool:
             ids, values = self._pick(scores, hypotheses, self.documents)
             return ids, values + constant.squeeze(1)
         # Where no word may come, the three or four tokens that may are compared without the rest of the vocabulary.
-        ids = constraint.choose_structure(where, F.linear(step.attentional, *self.structure))
+        ids = constraint.choose_structure(where, F.linear(generator.project(step.attentional), *self.structure))
         log_probs = torch.full_like(ids, torch.nan, dtype=step.attentional.dtype)
         rows = where.lt(State.FULL).nonzero().squeeze(1)
         if len(rows):
