@@ -10,6 +10,7 @@ from itertools import accumulate
 
 from onmt_exhird.stream import DIGIT, SEPARATOR, UNK
 
+RULES = 1  # the version of these rules; a model folder says which it was trained with
 _BRACKETS = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}")
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _MAX_ROUNDS = 20  # a pass for each depth of nesting; without an end, a text of nothing but brackets would take forever

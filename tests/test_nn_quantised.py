@@ -178,7 +178,7 @@ def test_twins_are_told_apart() -> None:
 def test_where_copying_and_generating_are_level_nothing_is_certain() -> None:
     generator, (hidden, _, src_ext), forbidden = screened()
     forbidden[:] = False
-    copied, gate = src_ext[:, :1], torch.sigmoid(generator._gate(hidden))
+    copied, gate = src_ext[:, :1], torch.sigmoid(generator.gate(hidden))
     p = torch.softmax(hidden @ generator.weight.t() + generator.bias_without_padding(), 1)
     p_copied = p.gather(1, copied.clamp(max=VOCAB - 1)) * (copied < VOCAB)
     level = (1 - gate) / gate * (p.amax(1, keepdim=True) - p_copied)  # its attention, for both to be as probable

@@ -184,10 +184,10 @@ class CopyGenerator(nn.Module):
     def extra_repr(self) -> str:
         return f"{len(self.gate_weight)}, {self.vocab_size}, pad_id={self.pad_id}"
 
-    def tie(self, embedding: nn.Parameter) -> None:
+    def tie(self, embedding: Tensor) -> None:
         """Make an embedding (V, e) the weight, the very same parameter; if e is not d, with a projection before it."""
         hidden_size = len(self.gate_weight)
-        self.weight = embedding
+        self.weight = embedding if isinstance(embedding, nn.Parameter) else nn.Parameter(embedding)
         if embedding.size(1) != hidden_size:
             self.projection = nn.Parameter(embedding.new_empty(embedding.size(1), hidden_size).uniform_(-0.1, 0.1))
 
@@ -219,7 +219,7 @@ class CopyGenerator(nn.Module):
         tiny = torch.finfo(mass.dtype).tiny
         not_copied = (mass < tiny) & ~only_copied
 
-        gate = self._gate(hidden)  # (n, 1)
+        gate = self.gate(hidden)  # (n, 1)
         generated = (F.logsigmoid(-gate) + log_p).masked_fill(only_copied, -torch.inf)
         copied = (F.logsigmoid(gate) + mass.clamp_min(tiny).log()).masked_fill(not_copied, -torch.inf)
         # At most one of the two is minus infinity, so neither the sum nor its gradient can be NaN.
@@ -247,7 +247,7 @@ class CopyGenerator(nn.Module):
             raise ValueError(f"size is {scores.size(1)}, less than the vocabulary's {self.vocab_size}")
         scores[:, self.vocab_size :] = -torch.inf
         normaliser = self.write_logits(self.project(hidden), scores[:, : self.vocab_size])  # (n, 1)
-        gate = self._gate(hidden)  # (n, 1)
+        gate = self.gate(hidden)  # (n, 1)
         constant = F.logsigmoid(-gate) - normaliser  # (n, 1)
 
         # The cells of the source's words are lent to the sum of the attention, which may meet a word several times.
@@ -284,7 +284,7 @@ class CopyGenerator(nn.Module):
         """What makes the logits of a few words (k,), of what `project` gives: weight (k, d or e), bias (k)."""
         return self.weight[words], self.bias[words]
 
-    def _gate(self, hidden: Tensor) -> Tensor:
+    def gate(self, hidden: Tensor) -> Tensor:
         return F.linear(hidden, self.gate_weight.unsqueeze(0), self.gate_bias)  # (n, 1)
 
     def bias_without_padding(self) -> Tensor:

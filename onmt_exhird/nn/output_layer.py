@@ -13,12 +13,17 @@ from onmt_exhird.nn.quantised import QuantisedCopyGenerator, QuantisedLinear, Sc
 LARGE = 5000  # words of a vocabulary for which looking twice is quicker
 
 
-def for_search(generator: nn.Module, precision: str = "", scored: bool = True) -> nn.Module:
-    """The same output layer, laid out for search.
+def lay_out(generator: CopyGenerator, scored: bool = True) -> CopyGenerator:
+    """The same output layer, laid out for search; scored: whether exact scores of what is found are wanted."""
+    if not can_pack(generator.weight):
+        return generator
+    if not scored and len(generator.weight) >= LARGE and quantised.is_available():
+        return ScreenedCopyGenerator(generator)
+    return PackedCopyGenerator(generator)
 
-    precision: the option of that name, which upstream accepts and ignores.
-    scored: whether anybody will see the scores of what is found.
-    """
+
+def for_search(generator: nn.Module, precision: str = "", scored: bool = True) -> nn.Module:
+    """The same output layer of any model, as the option -precision asks for; upstream accepts and ignores that."""
     if precision == "int8":
         if not quantised.is_available():
             raise ExhirdError("-precision int8 is not available on this processor: leave it out")
@@ -27,8 +32,4 @@ def for_search(generator: nn.Module, precision: str = "", scored: bool = True) -
         if isinstance(generator, nn.Linear):
             return QuantisedLinear(generator.weight, generator.bias)
         raise ExhirdError("-precision int8 does not know this output layer: leave it out")
-    if not isinstance(generator, CopyGenerator) or not can_pack(generator.weight):
-        return generator
-    if not scored and len(generator.weight) >= LARGE and quantised.is_available():
-        return ScreenedCopyGenerator(generator)
-    return PackedCopyGenerator(generator)
+    return lay_out(generator, scored) if isinstance(generator, CopyGenerator) else generator

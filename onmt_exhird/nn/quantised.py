@@ -165,7 +165,7 @@ class ScreenedCopyGenerator(CopyGenerator):
         only_copied = self.is_only_copied(tokens)
         logits = self.rough.logits_at(self.project(hidden), tokens.masked_fill(only_copied, self._some_word))
         logits = logits.masked_fill(only_copied, -torch.inf)
-        copied = F.logsigmoid(self._gate(hidden)) - constant + self.copy_mass(attention, src_ext, tokens).log()
+        copied = F.logsigmoid(self.gate(hidden)) - constant + self.copy_mass(attention, src_ext, tokens).log()
         # Scores grow with the normaliser in `constant`, each in its own way: whichever is ahead at both ends of
         # where the normaliser can be is ahead in between.
         low, high = (

@@ -24,6 +24,14 @@ class Sources:
     extended: Tensor
     words: Sequence[Sequence[str]]
 
+    def some(self, documents: Tensor) -> Sources:
+        """Some of the documents (k), as wide as these need."""
+        longest = int(self.lengths[documents].max())
+        words = [self.words[document] for document in documents.tolist()]
+        return Sources(
+            self.ids[documents, :longest], self.lengths[documents], self.extended[documents, :longest], words
+        )
+
     def extended_size(self, vocab_size: int) -> int:
         """How many extended ids there are."""
         return vocab_size + max(map(len, self.words), default=0)
