@@ -80,3 +80,8 @@ class Item:
     fault: str = ""
     record: Mapping[str, Any] = field(default_factory=dict)
     entry: Entry | None = None
+
+    @property
+    def is_record(self) -> bool:
+        """Whether it is one of the things that are counted and answered, not what stands between two of them."""
+        return self.entry is None or self.entry.is_entry

@@ -60,10 +60,11 @@ class PipeLines:
         self.descriptor = descriptor
         self.name = name
         self._arrived: deque[bytes] = deque()
+        self._ended = False
 
     @property
     def ready(self) -> bool:
-        return bool(self._arrived)
+        return self._ended or bool(self._arrived)
 
     def read(self) -> bytes:
         """All of it."""
@@ -80,6 +81,7 @@ class PipeLines:
             _check_length(sum(map(len, begun)) if len(begun) > MAX_RECORD // _CHUNK else 0)
             while self._arrived:
                 yield self._arrived.popleft()
+        self._ended = True
         if last := b"".join(begun):
             yield last
 
