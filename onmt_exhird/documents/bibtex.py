@@ -38,7 +38,7 @@ class Field(NamedTuple):
     value_start: int
     value_end: int
     text: str
-    bare: bool  # whether a number or a macro is part of the value
+    macro: bool  # whether a name that stands for another text is part of the value
 
 
 class _Malformed(Exception):
@@ -117,7 +117,7 @@ def _faulty(raw: bytes, fault: str, position: int) -> Entry:
 def _with_slot(entry: Entry, keywords: Field) -> Entry:
     """The entry whose keywords stand where its old ones do."""
     slot = (keywords.value_start, keywords.value_end)
-    filled = keywords.bare or bool(keywords.text.strip())
+    filled = keywords.macro or bool(keywords.text.strip())
     return replace(entry, keywords=filled, slots=(slot,), before=b"{", after=b"}")
 
 
@@ -141,31 +141,34 @@ def read_fields(raw: bytes, inside: int) -> tuple[str, list[Field]]:
     fields = []
     position = key.end()
     while name := _NAME.match(raw, position):
-        position, text, bare = _read_value(raw, name.end())
-        fields.append(Field(name[1].decode().lower(), name.start(1), name[2], name.end(), position, text, bare))
+        position, text, macro = _read_value(raw, name.end())
+        fields.append(Field(name[1].decode().lower(), name.start(1), name[2], name.end(), position, text, macro))
         if not _END.match(raw, position):
             raise _Malformed(f"a comma is missing behind the field '{fields[-1].name}'", position)
     if not _REST.match(raw, position):
-        raise _Malformed("here stands no field with '='", position)
+        raise _Malformed("here stands no field with '='", len(raw) - len(raw[position:].lstrip(b", \t\r\n")))
     return key[1].decode(), fields
 
 
 def _read_value(raw: bytes, position: int) -> tuple[int, str, bool]:
-    """Where a value ends, the text of its parts, and whether one of them is a number or a macro."""
+    """Where a value ends, the text of its parts, and whether one of them is a macro, whose text is not known here."""
     parts = []
-    bare = False
+    macro = False
     while True:
         if raw[position : position + 1] in (b"{", b'"'):
             end = _find_value_end(raw, position)
             parts.append(raw[position + 1 : end - 1])
         elif word := _BARE.match(raw, position):
-            bare = True
             end = word.end()
+            if word[0].isdigit():
+                parts.append(word[0])
+            else:
+                macro = True
         else:
             raise _Malformed("a value is missing behind '='", position)
         more = _JOIN.match(raw, end)
         if not more:
-            return end, b"".join(parts).decode("utf-8"), bare
+            return end, b"".join(parts).decode("utf-8"), macro
         position = more.end()
 
 

@@ -33,11 +33,11 @@ def plain_text(latex: str) -> str:
     """
     if not any(sign in latex for sign in "\\{}$~-"):
         return " ".join(latex.split())
-    text = _POINTERS.sub("", latex)
+    text = _POINTERS.sub("", latex.replace("\\\\", " "))
     text = _MATH.sub(lambda found: _COMMAND.sub(_named, " ".join(filter(None, found.groups()))), text)
     text = _ACCENT.sub(_accented, text)
     text = _COMMAND.sub(lambda command: _LETTERS.get(command[1], ""), text)
-    text = text.replace("\\\\", " ").replace("\\,", " ").replace("\\ ", " ").replace("\\-", "")
+    text = text.replace("\\,", " ").replace("\\ ", " ").replace("\\-", "")
     text = _SIGN.sub(lambda sign: "" if sign[1] in "{}" else sign[1], text.replace("~", " "))
     text = re.sub("-{2,3}", "-", text).replace("``", '"').replace("''", '"')
     return " ".join(re.sub(r"[{}\\]", "", text).split())
