@@ -6,7 +6,8 @@ import argparse
 import csv
 import io
 import json
-from collections.abc import Collection
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -49,7 +50,7 @@ class Selection:
 
 
 @dataclass
-class Form:
+class Form(ABC):
     """A form of output: which phrases are shown, and whether the other keys of a record are carried over."""
 
     select: Selection
@@ -65,8 +66,9 @@ class Form:
             return b""
         return self.write(answer, None if answer.result is None else self.select(answer.result))
 
+    @abstractmethod
     def write(self, answer: Answer, result: Keyphrases | None) -> bytes:
-        raise NotImplementedError
+        """The bytes of a record's answer, with the phrases that are shown; None: it has failed."""
 
 
 class TextForm(Form):
@@ -129,10 +131,12 @@ class ReferencesForm(Form):
         )
 
     def render(self, answer: Answer) -> bytes:
+        """The pieces between entries are a part of the file, too."""
+        return self.write(answer, None if answer.result is None else self.select(answer.result))
+
+    def write(self, answer: Answer, result: Keyphrases | None) -> bytes:
         assert answer.item.entry is not None
-        if answer.result is None:
-            return answer.item.entry.raw
-        return answer.item.entry.filled(self.select(answer.result).texts)
+        return answer.item.entry.raw if result is None else answer.item.entry.filled(result.texts)
 
 
 def choose_form(args: argparse.Namespace, kinds: Collection[str]) -> Form:
@@ -151,7 +155,7 @@ def choose_form(args: argparse.Namespace, kinds: Collection[str]) -> Form:
     select = Selection(args.top, args.min_score, not args.absent_only, not args.present_only)
     if name in REFERENCES:
         return ReferencesForm(select, replace=args.replace)
-    forms = {TEXT: TextForm, JSONL: JsonlForm, CSV: CsvForm, "highlight": HighlightForm}
+    forms: dict[str, Callable[..., Form]] = {TEXT: TextForm, JSONL: JsonlForm, CSV: CsvForm, "highlight": HighlightForm}
     return forms[name](select, args.keep)
 
 
