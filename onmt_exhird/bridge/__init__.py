@@ -36,10 +36,10 @@ SEAMS = {
     "onmt.opts": ["options.add_options"],
     "onmt.utils.parse": [
         "configs.inherit_from_a_base",
-        "options.refuse_unknown_options",
+        "strictness.say_what_is_unknown",
         "options.name_the_known_models",
         "data_checks.check_training_files",
-        "data_checks.check_inference_lengths",
+        "data_checks.check_text_to_translate",
     ],
     "onmt.inputters.text_utils": ["batches.extended_ids_instead_of_source_maps"],
     "onmt.inputters.dynamic_iterator": [
@@ -62,7 +62,7 @@ SEAMS = {
         "memory.trainer_that_keeps_freed_memory",
     ],
     "onmt.scorers": ["scorer.register_scorer"],
-    "onmt.inference_engine": ["data_checks.infer_nothing_from_nothing"],
+    "onmt.inference_engine": ["data_checks.check_files_to_translate"],
     "onmt.translate.translator": ["translator.search_over_extended_ids", "output_layer.lay_out_for_search"],
     "onmt.translate.translation": ["translator.copied_words_as_themselves"],
 }
