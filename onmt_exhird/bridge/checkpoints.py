@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from onmt_exhird.bridge import copying
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import CopyGenerator
@@ -32,15 +33,15 @@ def build_our_generator(model_builder: Upstream) -> None:
 
     ``build_base_model`` is also the one place where a decoder can learn the vocabulary.
     """
-    build_base_model = model_builder.build_base_model
+    build_base_model, stock_generator = model_builder.build_base_model, model_builder.CopyGenerator
 
     def build(model_opt: argparse.Namespace, vocabs: dict[str, Any]) -> nn.Module:
+        model_builder.CopyGenerator = TiedCopyGenerator if copying.note(model_opt, vocabs) else stock_generator
         model = build_base_model(model_opt, vocabs)
         if hasattr(model.decoder, "read_vocabulary"):
             model.decoder.read_vocabulary(vocabs)
         return model
 
-    model_builder.CopyGenerator = TiedCopyGenerator
     model_builder.build_base_model = build
 
 
