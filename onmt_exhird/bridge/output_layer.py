@@ -11,7 +11,7 @@ from onmt_exhird.bridge import quantised
 from onmt_exhird.bridge.packed import PackedCopyGenerator, can_pack
 from onmt_exhird.bridge.quantised import QuantisedCopyGenerator, QuantisedLinear, ScreenedCopyGenerator
 from onmt_exhird.bridge.seams import Upstream
-from onmt_exhird.errors import ExhirdError
+from onmt_exhird.bridge.usage import warn
 from onmt_exhird.nn.copying import CopyGenerator
 
 LARGE = 5000  # words of a vocabulary for which looking twice is quicker
@@ -25,12 +25,13 @@ def for_search(generator: nn.Module, precision: str = "", scored: bool = True) -
     """
     if precision == "int8":
         if not quantised.is_available():
-            raise ExhirdError("-precision int8 is not available on this processor: leave it out")
-        if isinstance(generator, CopyGenerator):
+            warn(f"-precision int8: {quantised.lack()}; search goes on in full precision")
+        elif isinstance(generator, CopyGenerator):
             return QuantisedCopyGenerator(generator)
-        if isinstance(generator, nn.Linear):
+        elif isinstance(generator, nn.Linear):
             return QuantisedLinear(generator.weight, generator.bias)
-        raise ExhirdError("-precision int8 does not know this output layer: leave it out")
+        else:  # an ensemble's, for one
+            warn("-precision int8 does not know this output layer; search goes on in full precision")
     if not isinstance(generator, CopyGenerator) or not can_pack(generator.weight):
         return generator
     if not scored and len(generator.weight) >= LARGE and quantised.is_available():
@@ -43,11 +44,9 @@ def lay_out_for_search(module: Upstream) -> None:
     build_translator = module.build_translator
 
     def build(opt: Namespace, *args: Any, **kwargs: Any) -> Any:
-        if opt.precision == "int8" and len(opt.models) > 1:
-            raise ExhirdError("-precision int8 needs a single model: give one -model")
         translator = build_translator(opt, *args, **kwargs)
-        scored = getattr(translator, "scored", True)  # a language model is not ours
-        translator.model.generator = for_search(translator.model.generator, opt.precision, scored)
+        if isinstance(translator, module.Translator):  # a language model is not ours
+            translator.model.generator = for_search(translator.model.generator, opt.precision, translator.scored)
         return translator
 
     module.build_translator = build
