@@ -27,13 +27,11 @@ SEARCHES = {
 
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("beam", [2, 4])
-def test_equals_upstreams_step(
-    beam: int, search: str, workshop: Path, trained, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_equals_upstreams_step(beam: int, search: str, workshop: Path, made, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = ["-beam_size", max(beam, 3 if search == "several" else 0), "-batch_size", 9, "-with_score"]
     ours, theirs = [], []
     for lines in (ours, theirs):
-        found = translate(workshop, trained("exhird"), "test.src", *wanted, *SEARCHES[search])
+        found = translate(workshop, made("exhird"), "test.src", *wanted, *SEARCHES[search])
         lines += [line.split("\t") for line in found]
         monkeypatch.setattr(translator, "look_at_few", lambda strategy: False)
     assert [line for line, _ in ours] == [line for line, _ in theirs]
@@ -41,13 +39,13 @@ def test_equals_upstreams_step(
     assert len({line for line, _ in ours}) > 10
 
 
-def test_a_given_beginning_is_kept(workshop: Path, trained, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_given_beginning_is_kept(workshop: Path, made, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = (workshop / "test.src").read_text().splitlines()[:4]
     write_lines(workshop / "begun.src", sources)
     begun = [f"{stream.ABSENT} {source.split()[0]}" for source in sources]
     write_lines(workshop / "begun.tgt", begun)
     wanted = ["-beam_size", 3, "-tgt", workshop / "begun.tgt", "-tgt_file_prefix"]
-    lines = translate(workshop, trained("exhird"), "begun.src", *wanted)
+    lines = translate(workshop, made("exhird"), "begun.src", *wanted)
     assert all(line.startswith(beginning) for line, beginning in zip(lines, begun, strict=True))
     monkeypatch.setattr(translator, "look_at_few", lambda strategy: False)
-    assert translate(workshop, trained("exhird"), "begun.src", *wanted) == lines
+    assert translate(workshop, made("exhird"), "begun.src", *wanted) == lines
