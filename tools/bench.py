@@ -20,7 +20,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from bench_clock import Stopwatch, machine_load, say
+from bench_clock import Stopwatch, capability, machine_load, processor, say
 
 from onmt_exhird.errors import ExhirdError
 
@@ -36,6 +36,7 @@ keys of the JSON:
   rss_mb            the most memory of the process before the reference runs (prepare, evaluate: of the largest one)
   ratio_to_reference   CPU seconds of the plain implementation on the same documents, divided by ours
   same_as_reference    share of documents with the same output, or whether the output is the same
+  processor, capability   its name, and the instructions torch computes with: figures of others are not comparable
 
 the plain implementation (tools/reference_model.py, tools/reference_text.py):
   train     a padded grid of phrases and words, the whole distribution at every position, autograd, Adam
@@ -106,7 +107,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     say(f"the machine's load: {' '.join(map(str, load))}")
     with tempfile.TemporaryDirectory() as folder, chdir(folder):  # a recipe names files of the current folder
         found = work(args)
-    return found | {"threads": args.threads, "repeat": args.repeat, "seed": args.seed, "load": load}
+    machine = {"processor": processor(), "capability": capability()}  # now: no earlier may torch be imported
+    return found | machine | {"threads": args.threads, "repeat": args.repeat, "seed": args.seed, "load": load}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
