@@ -114,8 +114,7 @@ COMMANDS = [
     Command(
         "RNN with copy, truncated decoder",
         f"onmt_train {RNN} -save_model short -copy_attn -truncated_decoder 9",
-        (),
-        True,
+        copies=True,
     ),
     Command(
         "Transformer with copy and dynamic scoring",
