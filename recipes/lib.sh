@@ -14,7 +14,6 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 models='exhird-h exhird-s catseq catseqd catseqcorr transformer'
 all_stages='prepare vocab train translate evaluate'
 vocab_words=50000
-export PYTHONWARNINGS=ignore # OpenNMT-py uses names that newer torch calls old
 
 # What the options set.
 output='' model='exhird-h' seeds='3435' windows='' minutes=0 stages=$all_stages

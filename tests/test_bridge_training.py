@@ -208,13 +208,11 @@ def test_losses_are_reported_by_name_per_document(caplog: pytest.LogCaptureFixtu
     ("arguments", "reason"),
     [
         ("-exclusive_loss_window 2", "-exclusive_loss_window needs a model that copies"),
-        ("-copy_attn -copy_attn_force", "-copy_attn_force does not go with"),
-        ("-copy_attn -lambda_align 0.5", "-lambda_align does not go with"),
-        ("-copy_attn -truncated_decoder 5", "-truncated_decoder does not go with"),
+        ("-copy_attn -decoder_type exhird -copy_attn_force", "-copy_attn with -copy_attn_force copies as OpenNMT-py"),
+        ("-copy_attn -exclusive_loss_window 2 -lambda_align 0.5", "-lambda_align has no effect with"),
         ("-valid_metrics KEYPHRASE_F2", "unknown metric 'KEYPHRASE_F2', .*did you mean 'KEYPHRASE_F1'"),
         ("-copy_attn -input_feed 0", "leave -input_feed 0 out"),
         ("-copy_attn -decoder_type exhird -lambda_coverage 1", "-lambda_coverage is for -decoder_type rnn"),
-        ("-copy_attn -model_task lm", "a language model does not have"),
     ],
 )
 def test_options_that_do_not_go_together_are_named(arguments: str, reason: str) -> None:
@@ -222,6 +220,23 @@ def test_options_that_do_not_go_together_are_named(arguments: str, reason: str) 
         check_options(options(*arguments.split()))
 
 
-def test_what_goes_together_passes() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("-copy_attn_force", "-copy_attn with -copy_attn_force copies as OpenNMT-py does"),
+        ("-lambda_align 0.5", "-lambda_align has no effect with -copy_attn"),
+        ("-model_task lm", "a language model with -copy_attn copies as OpenNMT-py does"),
+    ],
+)
+def test_where_the_plug_in_is_not_used_they_get_a_warning(
+    arguments: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_options(options("-copy_attn", *arguments.split()))
+    assert f"warning: {reason}" in capsys.readouterr().err
+
+
+def test_what_goes_together_passes(capsys: pytest.CaptureFixture[str]) -> None:
     check_options(options("-copy_attn", "-exclusive_loss_window", "4"))
+    check_options(options("-copy_attn", "-truncated_decoder", "5"))
     check_options(options("-model_task", "lm"))
+    assert not capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,15 @@ def test_a_baseline_states_only_what_differs(name: str) -> None:
 
 def test_every_recipe_of_kp20k_is_tested_here() -> None:
     assert {path.stem for path in (RECIPES / "kp20k").glob("*.yaml")} == set(PARAMETERS)
+
+
+def test_the_demo_says_what_it_does() -> None:
+    demo = str(RECIPES / "demo" / "run.sh")
+    helped = subprocess.run([demo, "--help"], capture_output=True, text=True, check=True).stdout
+    assert "run.sh [MODEL] [OUTPUT]" in helped
+    assert all(path.stem in helped for path in (RECIPES / "demo").glob("*.yaml"))
+    wrong = subprocess.run([demo, "exhrid"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2 and "unknown model 'exhrid': give one of catseq, " in wrong.stderr
 
 
 def test_the_demo_s_configuration_is_valid() -> None:

@@ -1,14 +1,16 @@
 """Everything that knows OpenNMT-py: what is registered with it, and what of it is replaced and why.
 
-`install` is called by the one-line module that the wheel puts beside OpenNMT-py's own decoders
+`install` is called by the one-line module that the wheel puts beside OpenNMT-py's own transforms
 (see tools/build_backend.py), so the stock commands have it, started as scripts or with ``python -m``, and so have
-spawned workers.
+spawned workers. Transforms are the first of what OpenNMT-py imports from folders: only two of the modules changed
+below are there by then.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import warnings
 from importlib import metadata
 from types import TracebackType
 
@@ -17,7 +19,7 @@ from onmt_exhird.errors import ExhirdError
 UPSTREAM = "OpenNMT-py"
 SUPPORTED = "3.5.1"
 SWITCH = "ONMT_EXHIRD"  # environment variable; "off" leaves OpenNMT-py as it is
-HOOK = "onmt.decoders.exhird_plugin"
+HOOK = "onmt.transforms.exhird_plugin"
 
 
 # Decoders: name for -decoder_type -> our class. Upstream calls -decoder_type rnn with input feeding "ifrnn".
@@ -30,13 +32,14 @@ DECODERS = {
 
 # What of upstream is replaced: module -> our functions. The first line of each says what was wrong there.
 SEAMS = {
+    "onmt.decoders": ["seams.register_decoders"],
     "onmt.opts": ["options.add_options"],
     "onmt.utils.parse": [
         "configs.inherit_from_a_base",
-        "options.refuse_unknown_options",
+        "strictness.say_what_is_unknown",
         "options.name_the_known_models",
         "data_checks.check_training_files",
-        "data_checks.check_inference_lengths",
+        "data_checks.check_text_to_translate",
     ],
     "onmt.inputters.text_utils": ["batches.extended_ids_instead_of_source_maps"],
     "onmt.inputters.dynamic_iterator": [
@@ -59,7 +62,7 @@ SEAMS = {
         "memory.trainer_that_keeps_freed_memory",
     ],
     "onmt.scorers": ["scorer.register_scorer"],
-    "onmt.inference_engine": ["data_checks.infer_nothing_from_nothing"],
+    "onmt.inference_engine": ["data_checks.check_files_to_translate"],
     "onmt.translate.translator": ["translator.search_over_extended_ids", "output_layer.lay_out_for_search"],
     "onmt.translate.translation": ["translator.copied_words_as_themselves"],
 }
@@ -91,14 +94,22 @@ def _show_without_stack_trace() -> None:
     sys.excepthook = excepthook
 
 
+def _silence_upstream() -> None:
+    """Upstream uses names that a current torch calls old, which its users can do nothing about.
+
+    A filter of the user's own, such as ``-W error``, comes first.
+    """
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"onmt\.", append=True)
+
+
 def install() -> None:
     """Register the plug-in with the OpenNMT-py that is being imported."""
     if switched_off():
         return
+    _silence_upstream()
     _show_without_stack_trace()
     check_version(metadata.version(UPSTREAM))
     from onmt_exhird.bridge import seams
 
     seams.start(SEAMS)
-    seams.register_decoders(DECODERS)
     from onmt_exhird.bridge import transform  # noqa: F401  (it registers itself)

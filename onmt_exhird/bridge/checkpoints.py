@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from onmt_exhird.bridge import copying
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.generator.unpickling import load_harmless
 from onmt_exhird.nn.copying import CopyGenerator
@@ -28,9 +29,10 @@ def build_our_generator(model_builder: Upstream) -> None:
 
     ``build_base_model`` is also the one place where a decoder can learn the vocabulary.
     """
-    build_base_model = model_builder.build_base_model
+    build_base_model, stock_generator = model_builder.build_base_model, model_builder.CopyGenerator
 
     def build(model_opt: argparse.Namespace, vocabs: dict[str, Any]) -> nn.Module:
+        model_builder.CopyGenerator = TiedCopyGenerator if copying.note(model_opt, vocabs) else stock_generator
         model = build_base_model(model_opt, vocabs)
         if model_opt.copy_attn and model_opt.share_decoder_embeddings:
             model.generator.tie(model.decoder.embeddings.word_lut.weight)
@@ -38,7 +40,6 @@ def build_our_generator(model_builder: Upstream) -> None:
             model.decoder.read_vocabulary(vocabs)
         return model
 
-    model_builder.CopyGenerator = TiedCopyGenerator
     model_builder.build_base_model = build
 
 
