@@ -333,6 +333,16 @@ def test_files_are_read_ahead_in_long_batches(tmp_path: Path) -> None:
     assert sizes == [2 * AHEAD, 50 - 2 * AHEAD]
 
 
+def test_long_documents_are_not_read_ahead_without_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from onmt_exhird.cli import generate as verb
+
+    monkeypatch.setattr(verb, "LETTERS", 100)
+    path = tmp_path / "a.jsonl"
+    path.write_text((json.dumps({"title": "x" * 5, "text": "y" * 45}) + "\n") * 5)
+    sizes = [len(batch) for batch in verb.in_batches([verb.Input(FileLines(path), "jsonl")], Names(), 64)]
+    assert sizes == [2, 2, 1]
+
+
 def test_a_pipe_that_turns_bad_is_answered_up_to_there() -> None:
     process = start("generate", "--top", "1")
     out, err = process.communicate(b"planar\n\xff\ngraphs\n")

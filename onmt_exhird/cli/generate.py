@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from onmt_exhird.documents import FileLines, Item, Names, PipeLines
 
 AHEAD = 16  # batches that are read ahead from a file; of a pipe, only what has arrived
+LETTERS = 1 << 23  # of documents in memory, whatever their number
 SHOWN = 20  # complaints that are printed
 FAILED = 3  # exit code
 
@@ -251,12 +252,14 @@ def in_batches(inputs: Iterable[Input], names: Names, size: int) -> Iterator[lis
 
     for one in inputs:
         batch: list[Item] = []
+        letters = 0
         limit = size * AHEAD if one.again else size
         for item in read(*one, names):
             batch.append(item)
-            if len(batch) >= limit or not one.lines.ready:
+            letters += sum(map(len, item.document or ""))
+            if len(batch) >= limit or letters >= LETTERS or not one.lines.ready:
                 yield batch
-                batch = []
+                batch, letters = [], 0
         if batch:
             yield batch
 
