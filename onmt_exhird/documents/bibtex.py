@@ -54,7 +54,7 @@ def cut(data: bytes) -> Iterator[Entry]:
     """The pieces of a file, in order; together they are the file."""
     done = position = 0
     while head := _HEAD.search(data, position):
-        line_start = data.rfind(b"\n", 0, head.start()) + 1
+        line_start = data.rfind(b"\n", done, head.start()) + 1 or done
         if b"%" in data[line_start : head.start()]:  # put out of use by whoever wrote it
             position = head.end()
             continue
