@@ -36,7 +36,7 @@ SEAMS = {
         "options.refuse_unknown_options",
         "options.name_the_known_models",
         "data_checks.check_training_files",
-        "data_checks.check_inference_lengths",
+        "data_checks.check_inference_files",
     ],
     "onmt.inputters.text_utils": ["batches.extended_ids_instead_of_source_maps"],
     "onmt.inputters.dynamic_iterator": [

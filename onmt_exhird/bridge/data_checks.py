@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import Any
 
 from onmt_exhird import stream
@@ -45,18 +46,31 @@ def check_same_length(src: str, tgt: str) -> int:
     return src_lines
 
 
-def check_streams(path: str) -> None:
-    """Every target line is a stream."""
+def each_line(path: str) -> Iterator[tuple[int, str]]:
+    """The lines with their numbers; one that is no UTF-8 is an error."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                stream.parse(line.decode("utf-8"))
+                yield number, line.decode("utf-8")
             except UnicodeDecodeError as error:
-                raise ExhirdError(f"{path}, line {number} is not UTF-8: {error.reason}") from None
-            except stream.StreamError as error:
-                raise ExhirdError(
-                    f"{path}, line {number}: {error} (a target is written '{stream.PRESENT} word word {stream.END}')"
-                ) from None
+                reason = f"byte 0x{line[error.start]:02x} at {error.start + 1}"
+                raise ExhirdError(f"{path}, line {number} is not UTF-8: {reason}; convert the file") from None
+
+
+def check_streams(path: str) -> None:
+    """Every target line is a stream."""
+    for number, line in each_line(path):
+        try:
+            stream.parse(line)
+        except stream.StreamError as error:
+            raise ExhirdError(
+                f"{path}, line {number}: {error} (a target is written '{stream.PRESENT} word word {stream.END}')"
+            ) from None
+
+
+def check_utf8(path: str) -> None:
+    for _ in each_line(path):
+        pass
 
 
 def check_keys(name: str, corpus: dict[str, Any]) -> None:
@@ -123,13 +137,15 @@ def infer_nothing_from_nothing(inference_engine: Upstream) -> None:
     engine.infer_file, engine.infer_list = infer_file_if_any, infer_list_if_any
 
 
-def check_inference_lengths(parse: Upstream) -> None:
-    """Upstream stops at the end of the shorter file."""
+def check_inference_files(parse: Upstream) -> None:
+    """Upstream stops at the end of the shorter file, and in the midst of its work at what is no UTF-8."""
     parser_class = parse.ArgumentParser
     validate = parser_class.validate_translate_opts
 
     def checked(opt: Namespace) -> None:
         validate(opt)
+        for path in filter(os.path.isfile, filter(None, (opt.src, opt.tgt))):
+            check_utf8(path)
         if opt.tgt:
             check_same_length(opt.src, opt.tgt)
 
