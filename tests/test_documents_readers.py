@@ -166,7 +166,10 @@ def test_bad_rows_are_told_and_the_others_read(write: Write) -> None:
     assert [(item.id, item.document) for item in found if not item.fault] == [("1", "good"), ("6", "fine")]
     faults = {item.place.rpartition(" ")[2]: item.fault for item in found if item.fault}
     assert faults["3"] == "not UTF-8: byte 0xff at 3 of line 3"
-    assert faults["4"] == "the row has 3 cells, the header 2" and faults["5"] == "the row has 1 cells, the header 2"
+    assert (
+        faults["4"] == "the row and the header differ in length: 3 and 2 cells"
+        and faults["5"] == "the row and the header differ in length: 1 and 2 cells"
+    )
     assert "no row of a table" in faults["6"] and "no row of a table" in faults["8"]
 
 

@@ -76,6 +76,12 @@ def test_an_object_for_each_record_with_its_id(made: Any, capfdbinary: Any) -> N
     assert generate("a.jsonl", "--keep") == 0
     kept = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
     assert kept == [{"id": a["id"]} | r | a for r, a in zip(records, answers, strict=True)]
+    Path("a.jsonl").write_text('{"text": "Planar", "error": "an old one", "truncated": "no"}\n')
+    assert generate("a.jsonl", "--keep") == 0
+    assert (
+        json.loads(capfdbinary.readouterr().out)
+        == {"id": 1, "text": "Planar"} | FakeGenerator().answer("Planar").to_dict()
+    )
 
 
 def test_numbers_run_on_over_files_and_formats_can_be_mixed(made: Any, capfdbinary: Any) -> None:

@@ -95,7 +95,11 @@ def _add_output(group: Any) -> None:
     only.add_argument("--present-only", action="store_true", help="only phrases that stand in the document")
     only.add_argument("--absent-only", action="store_true", help="only phrases that do not")
     add("--highlight", action="store_true", help="the documents with their phrases coloured, absent ones below")
-    add("--keep", action="store_true", help="carry over the other keys of records, or columns of tables")
+    add(
+        "--keep",
+        action="store_true",
+        help="carry over the other keys of records, or columns of tables, but for those named as ours",
+    )
     add("--replace", action="store_true", help=".bib and .ris: new keywords for entries that have some, too")
 
 
@@ -163,7 +167,7 @@ def find_inputs(files: Iterable[str], input_format: str | None, per_file: bool) 
             if per_file:
                 raise ExhirdError("--per-file reads files and folders; name them")
             inputs.append(Input(PipeLines(_standard_input(), "standard input"), input_format or "text"))
-        elif not path.exists():
+        elif not os.path.exists(path):
             raise ExhirdError(f"{path}: no such file")
         elif per_file:
             inputs += [Input(FileLines(one), "file") for one in list_files(path)]
