@@ -206,6 +206,7 @@ def test_only_options_that_are_given_reach_the_generator(made: Any, capfdbinary:
         (["bad.txt"], "bad.txt, line 3: not UTF-8: byte 0xe9 at 4"),
         (["a.txt", "bad.txt.gz"], "bad.txt.gz: the gzip data is broken"),
         (["-", "--per-file"], "name them"),
+        (["a.txt", "--per-file", "--input-format", "csv"], "leave out --input-format"),
         (["empty", "--per-file"], "empty: the folder has no .txt"),
         (["a.txt", "--output", "empty"], "empty is a folder"),
     ],

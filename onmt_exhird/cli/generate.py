@@ -159,6 +159,8 @@ def find_inputs(files: Iterable[str], input_format: str | None, per_file: bool) 
     from onmt_exhird.documents import FileLines, PipeLines, kind_of
     from onmt_exhird.documents.folders import list_files
 
+    if per_file and input_format:
+        raise ExhirdError("--per-file takes files as they are; leave out --input-format")
     inputs = []
     opened = []
     for name in files:
