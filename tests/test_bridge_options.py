@@ -252,6 +252,14 @@ def test_a_target_that_is_no_stream_is_named_with_its_line(line: str, reason: st
         check_streams(str(path))
 
 
+def test_a_line_that_is_no_utf8_stops_a_search_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "a.src").write_bytes(b"graph\ncaf\xe9 tree\n")
+    done = run_stock("onmt_translate", "-model", "none.pt", "-src", "a.src", cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert "error: a.src, line 2 is not UTF-8: byte 0xe9 at 4; convert the file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_misspelt_key_of_a_corpus_is_answered_with_the_nearest() -> None:
     with pytest.raises(ExhirdError, match=r"unknown key 'path_scr' in data/train; did you mean 'path_src'\?"):
         check_keys("train", {"path_scr": "x"}, refuse=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from collections.abc import Iterator
 from typing import Any
 
 from onmt_exhird import stream
@@ -53,25 +54,33 @@ def check_same_length(src: str, tgt: str, refuse: bool) -> int:
 
 def check_utf8(path: str, refuse: bool = True) -> None:
     """Text is UTF-8; upstream stops with a stack trace when it comes to a line that is not."""
+    try:
+        for _ in each_line(path):
+            pass
+    except ExhirdError as error:
+        refuse_or_warn(refuse, str(error))
+
+
+def each_line(path: str) -> Iterator[tuple[int, str]]:
+    """The lines with their numbers; one that is no UTF-8 is an error."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
             try:
-                line.decode("utf-8")
+                yield number, line.decode("utf-8")
             except UnicodeDecodeError as error:
-                refuse_or_warn(refuse, f"{path}, line {number} is not UTF-8: {error.reason}")
-                return
+                reason = f"byte 0x{line[error.start]:02x} at {error.start + 1}"
+                raise ExhirdError(f"{path}, line {number} is not UTF-8: {reason}; convert the file") from None
 
 
 def check_streams(path: str) -> None:
     """Every target line is a stream."""
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                stream.parse(line.decode("utf-8"))
-            except stream.StreamError as error:
-                raise ExhirdError(
-                    f"{path}, line {number}: {error} (a target is written '{stream.PRESENT} word word {stream.END}')"
-                ) from None
+    for number, line in each_line(path):
+        try:
+            stream.parse(line)
+        except stream.StreamError as error:
+            raise ExhirdError(
+                f"{path}, line {number}: {error} (a target is written '{stream.PRESENT} word word {stream.END}')"
+            ) from None
 
 
 def check_keys(name: str, corpus: dict[str, Any], refuse: bool) -> None:
