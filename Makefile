@@ -4,7 +4,7 @@ VENV ?= .venv
 PINNED ?= .venv-pinned
 BIN = $(VENV)/bin
 
-.PHONY: help setup test lint unit demo test-models test-pinned clean
+.PHONY: help setup test lint unit demo test-models test-browser test-pinned clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -35,6 +35,11 @@ demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what
 
 test-models: $(VENV)/.ready  ## train every model on the demo's corpus to a sensible score (twelve minutes)
 	$(BIN)/pytest -v -s -m models tests/test_models.py
+
+test-browser: $(VENV)/.ready  ## drive the page in a browser (a minute; installs Debian's chromium if there is none)
+	command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps playwright==1.65.0 greenlet==3.5.6
+	$(BIN)/pytest -v -m browser tests/test_browser.py
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
 	$(PINNED)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .

@@ -9,6 +9,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 from onmt_exhird.errors import ExhirdError
@@ -18,7 +19,10 @@ from onmt_exhird.serve.server import Server
 
 
 class FakeGenerator:
-    """Long words are present phrases, the number of words an absent one. Waits for `gate` before each batch."""
+    """Long words, and two of them in a row, are present phrases, the number of words an absent one.
+
+    Waits for `gate` before each batch and keeps what it was asked in `batches`.
+    """
 
     name = "fake"
     config = {"decoder": "none", "search": {"window": 1}}  # noqa: RUF012
@@ -44,33 +48,41 @@ class FakeGenerator:
             raise ValueError(f"secret {text}")
         tokens = [Token(match[0].lower(), match.span()) for match in re.finditer(r"\w+", text)]
         spans: dict[str, list[tuple[int, int]]] = {}
-        for token in tokens:
+        for token, after in pairwise([*tokens, None]):
             if len(token.text) > 5:
                 spans.setdefault(token.text, []).append(token.span)
-        even = tuple(1 / len(tokens) for _ in tokens)
+                if after is not None and len(after.text) > 5:
+                    spans.setdefault(f"{token.text} {after.text}", []).append((token.span[0], after.span[1]))
         phrases = [
-            Keyphrase(
-                word, text[at[0][0] : at[0][1]], True, 1 / (1 + len(word)), tuple(at), self.look(word, even, attention)
-            )
-            for word, at in spans.items()
-        ]
+            Keyphrase(name, text[slice(*at[0])], True, 1 / (1 + len(name)), tuple(at), look(name, tokens, attention))
+            for name, at in spans.items()
+        ][: max_phrases - 1]
         count = f"words {len(tokens)}"
-        phrases.append(Keyphrase(count, None, False, 0.25, (), self.look(count, even, attention)))
+        phrases.append(Keyphrase(count, None, False, 0.25, (), look(count, tokens, attention)))
         if window == 0:
-            phrases += phrases[:1]
-        return Keyphrases(tuple(phrases[:max_phrases]), text, False, tuple(tokens) if attention else None)
+            phrases = (phrases + phrases[:1])[:max_phrases]
+        return Keyphrases(tuple(phrases), text, False, tuple(tokens) if attention else None)
 
-    @staticmethod
-    def look(text: str, even: tuple[float, ...], attention: bool) -> PhraseAttention | None:
-        words = tuple(WordAttention(word, even, 0.5) for word in text.split())
-        return PhraseAttention(even, words, ("graph",)) if attention else None
+
+def look(text: str, tokens: list[Token], attention: bool) -> PhraseAttention | None:
+    """Mostly at the phrase's own words; they are copied, others are not."""
+    if not attention:
+        return None
+
+    def weigh(words: list[str]) -> tuple[float, ...]:
+        raw = [9 if token.text in words else 1 for token in tokens]
+        return tuple(one / sum(raw) for one in raw)
+
+    known = {token.text for token in tokens}
+    words = [WordAttention(word, weigh([word]), 0.9 if word in known else 0.2) for word in text.split()]
+    return PhraseAttention(weigh(text.split()), tuple(words), ("graph",))
 
 
 @contextlib.contextmanager
-def serving(generator: FakeGenerator, limits: Limits | None = None, load: Callable[[], Any] | None = None, **options):
+def serving(generator: FakeGenerator, limits: Limits | None = None, load: Callable[[], Any] | None = None, port=0):
     """A server that runs in a thread until the block ends; yields it, loaded."""
     ready = threading.Event()
-    server = Server(load or (lambda: generator), "127.0.0.1", 0, limits or Limits(), **options)
+    server = Server(load or (lambda: generator), "127.0.0.1", port, limits or Limits())
     thread = threading.Thread(target=server.run, args=(ready.set,))
     thread.start()
     try:
