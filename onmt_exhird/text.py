@@ -6,26 +6,32 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
+from itertools import accumulate
 
 from onmt_exhird.stream import DIGIT, SEPARATOR, UNK
 
+RULES = 1  # the version of these rules; a model folder says which it was trained with
 _BRACKETS = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}")
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _MAX_ROUNDS = 20  # a pass for each depth of nesting; without an end, a text of nothing but brackets would take forever
 _KEPT = (UNK, DIGIT, SEPARATOR)
 # Of what is not ASCII, folding leaves nothing but the letters and marks of other scripts.
 _LETTER = r"a-z_\u0080-\U0010ffff"
+_WORD = re.compile(rf"[{_LETTER}][{_LETTER}0-9]*")
 _TOKEN = re.compile(
     "|".join(
         [
+            _WORD.pattern,
             *map(re.escape, _KEPT),
             rf"\.?[0-9][{_LETTER}0-9]*(?:[.,][0-9][{_LETTER}0-9]*)*",
-            rf"[{_LETTER}][{_LETTER}0-9]*",
             rf"'s(?![{_LETTER}0-9])",
             r"[<>,().']",
         ]
     )
 )
+_AROUND_TOKENS = re.compile(f"({_TOKEN.pattern})")
+
+Span = tuple[int, int]  # characters text[start:end]
 
 
 class _Plain(dict[int, str]):
@@ -50,6 +56,7 @@ _UNDECOMPOSED = {"\u2019": "'", **dict.fromkeys("\u00ad\u200c\u200d", "")} | {
     "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ß": "ss", "æ": "ae", "œ": "oe"
 }  # fmt: skip
 _PLAIN = _Plain(str.maketrans(_UNDECOMPOSED))
+_PIECES = re.compile("[\x00-\x7f][^\x00-\x7f]*|[^\x00-\x7f]+")
 _ACCENTS = re.compile("(?<![^\x00-\x7f])[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
 
 
@@ -67,31 +74,35 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS.sub("", plain))
 
 
-def _delete(pattern: re.Pattern[str], signs: str, text: str) -> str:
+def _delete(pattern: re.Pattern[str], signs: str, text: str, blank: str | Callable[[re.Match[str]], str] = " ") -> str:
     """Delete every match, innermost brackets first; those that are nested too deeply only separate words."""
     for _ in range(_MAX_ROUNDS):
-        text, count = pattern.subn(" ", text)
+        text, count = pattern.subn(blank, text)
         if not count:
             return text
     return text.translate(dict.fromkeys(map(ord, signs), " "))
 
 
-def _without_brackets(text: str) -> str:
-    return _delete(_BRACKETS, "[]{}", text)
+def _without_brackets(text: str, blank: str | Callable[[re.Match[str]], str] = " ") -> str:
+    return _delete(_BRACKETS, "[]{}", text, blank)
+
+
+def _one_for_numbers(pieces: list[str]) -> list[str]:
+    """A number becomes ``<digit>``, and so does what begins with a digit; runs of it collapse into one."""
+    tokens: list[str] = []
+    for token in pieces:
+        if token < "A":  # a sign or a number; most tokens are words
+            if token[0] in ".0123456789" and token != ".":
+                token = DIGIT
+            if token == DIGIT and tokens and tokens[-1] == DIGIT:
+                continue
+        tokens.append(token)
+    return tokens
 
 
 def _tokens(text: str) -> list[str]:
-    """Cut folded text into words, numbers and the punctuation ``, ( ) . ' < >``.
-
-    A number becomes ``<digit>``, and so does what begins with a digit; runs of it collapse into one.
-    """
-    tokens: list[str] = []
-    for token in _TOKEN.findall(text):
-        if token[0] in ".0123456789" and token != ".":
-            token = DIGIT
-        if token != DIGIT or not tokens or tokens[-1] != DIGIT:
-            tokens.append(token)
-    return tokens
+    """Cut folded text into words, numbers and the punctuation ``, ( ) . ' < >``."""
+    return _one_for_numbers(_TOKEN.findall(text))
 
 
 def tokenize(text: str) -> list[str]:
@@ -101,6 +112,130 @@ def tokenize(text: str) -> list[str]:
     ['state', 'of', 'the', 'art', '(', 'sota', ')', 'results', 'on', '<digit>', 'data', 'sets', '.']
     """
     return _tokens(_without_brackets(fold(text)))
+
+
+def tokenize_with_spans(text: str) -> list[tuple[str, Span]]:
+    """The tokens of a document, each with the characters ``text[start:end]`` that it stands for.
+
+    Spans follow one another and do not overlap, unless one character becomes several tokens, as ``…`` or ``㏂`` does:
+    then each of them has it. What folding deletes, an accent or a soft hyphen, belongs to the letter before it.
+    A run of numbers is one token and one span, which ends where a bracket begins: no span holds a deleted bracket.
+
+    >>> tokenize_with_spans("Café [1] in 3D")
+    [('cafe', (0, 4)), ('in', (9, 11)), ('<digit>', (12, 14))]
+    """
+    folded, starts, ends = (text.lower(), None, None) if text.isascii() else _fold_aligned(text)
+    kept = _without_brackets(folded, _as_long) if "[" in folded or "{" in folded else folded
+    parts = _AROUND_TOKENS.split(kept)  # what is passed over, a token, what is passed over, a token, ...
+    places = list(accumulate(map(len, parts)))
+    pieces, spans = parts[1::2], list(zip(places[::2], places[1::2], strict=False))
+    tokens = _one_for_numbers(pieces)
+    if len(tokens) < len(pieces):
+        spans = _join_numbers(folded, pieces, tokens, spans)
+    if starts is not None and ends is not None:
+        spans = [(starts[start], ends[end - 1]) for start, end in spans]
+    return list(zip(tokens, spans, strict=True))
+
+
+def _as_long(match: re.Match[str]) -> str:
+    return " " * len(match[0])
+
+
+def _join_numbers(folded: str, pieces: list[str], tokens: list[str], spans: list[Span]) -> list[Span]:
+    """The spans of the tokens: those of several pieces that became one ``<digit>`` are one, up to a bracket."""
+    joined: list[Span] = []
+    position = last = 0
+    for _ in range(tokens.count(DIGIT)):
+        position = tokens.index(DIGIT, position) + 1
+        first = last + position - 1 - len(joined)
+        joined += spans[last:first]
+        last = pieces.index(tokens[position], first) if position < len(tokens) else len(pieces)
+        begin, end = spans[first]
+        for start, stop in spans[first + 1 : last]:
+            if "[" in folded[end:start] or "{" in folded[end:start]:
+                break
+            end = stop
+        joined.append((begin, end))
+    return joined + spans[last:]
+
+
+def _fold_aligned(text: str) -> tuple[str, list[int], list[int]]:
+    """What `fold` makes of a text, and for each of its characters where in the text that begins and ends.
+
+    Word by word, since most are ASCII; what a blank parts does not change each other.
+    """
+    folded: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    offset = 0
+    for word in text.split(" "):
+        beyond = offset + len(word) + 1
+        if word.isascii():
+            folded.append(word.lower())
+            starts.extend(range(offset, beyond))
+            ends.extend(range(offset + 1, beyond + 1))
+        else:
+            plain, begins, finishes = _fold_word(word)
+            folded.append(plain)
+            starts.extend(offset + place for place in begins)
+            ends.extend(offset + place for place in finishes)
+            starts.append(beyond - 1)
+            ends.append(beyond)
+        offset = beyond
+    return " ".join(folded), starts, ends
+
+
+def _fold_word(word: str) -> tuple[str, list[int], list[int]]:
+    """The steps of `fold`, with the places of the characters carried along.
+
+    Marks that Unicode puts into another order keep the order of their places: they belong to one letter anyway.
+    """
+    if word.isalpha() and _WORD.fullmatch(whole := fold(word)):  # one token, whichever letter comes from which
+        return whole, [0] * len(whole), [len(word)] * len(whole)
+    origins = [place for place, sign in enumerate(word) for _ in unicodedata.normalize("NFKD", sign)]
+    lower = unicodedata.normalize("NFKD", word).lower()
+    plain: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for sign, origin in zip(lower, origins, strict=True):
+        here = _PLAIN[ord(sign)]
+        plain.append(here)
+        starts += [origin] * len(here)
+        ends += [origin + 1] * len(here)
+        if not here and ends:
+            ends[-1] = origin + 1
+    return _compose("".join(plain), starts, ends)
+
+
+def _compose(plain: str, starts: list[int], ends: list[int]) -> tuple[str, list[int], list[int]]:
+    """Delete accents and compose what is left, in pieces that begin with an ASCII sign: it joins none before it."""
+    text: list[str] = []
+    begins: list[int] = []
+    finishes: list[int] = []
+    for piece in _PIECES.finditer(plain):
+        first, last = piece.span()
+        head = first + plain[first].isascii()
+        accents = _ACCENTS.match(plain, head)
+        rest = accents.end() if accents else head
+        if head > first:
+            ends[first] = ends[rest - 1]
+        kept = plain[first:head] + plain[rest:last]
+        composed = unicodedata.normalize("NFC", kept)
+        text.append(composed)
+        if composed == kept:
+            begins += starts[first:head] + starts[rest:last]
+            finishes += ends[first:head] + ends[rest:last]
+            continue
+        # Of letters that are not ASCII no token takes a part only, so each may stand for all of them.
+        more = len(composed)
+        if plain[first:head] == composed[0]:
+            begins.append(starts[first])
+            finishes.append(ends[first])
+            first = rest
+            more -= 1
+        begins += [starts[first]] * more
+        finishes += [ends[last - 1]] * more
+    return "".join(text), begins, finishes
 
 
 def tokenize_phrase(text: str) -> list[str]:

@@ -112,6 +112,7 @@ learning_rate: 0.01
 MODELS = {
     "rnn": RECURRENT + "decoder_type: rnn\nreuse_copy_attn: true\n",
     "exhird": RECURRENT + "decoder_type: exhird\nexclusive_loss_window: 2\n",
+    "tied": RECURRENT + "decoder_type: exhird\nshare_decoder_embeddings: true\n",
     "catseqd": RECURRENT + "decoder_type: catseqd\n",
     "catseqcorr": RECURRENT + "decoder_type: catseqcorr\n",
     "transformer": """
@@ -150,7 +151,7 @@ def trained(workshop: Path) -> Callable[[str], Path]:
     """The checkpoint of a model, trained when first asked for."""
 
     def train(name: str) -> Path:
-        steps = 500 if name == "catseqcorr" else 250  # under coverage copying is learned later
+        steps = 500 if name in ("catseqcorr", "tied") else 250  # under coverage, or tied, copying is learned later
         checkpoint = workshop / f"{name}_step_{steps}.pt"
         if not checkpoint.exists():
             run_stock("onmt_train", "-config", f"{name}.yaml", "-train_steps", steps, "-valid_steps", 250, cwd=workshop)

@@ -105,7 +105,8 @@ def slow_decode(model: Model, document: Document, m: Tensor, h_0: Tensor) -> Slo
 
 def slow_probability(generator: CopyGenerator, h_tilde: Tensor, attention: Tensor, source: list[int], y: int) -> Tensor:
     """Section 4.2.2 of the paper for one token, in loops."""
-    weights = [torch.exp(generator.weight[v] @ h_tilde + generator.bias[v]) for v in range(generator.vocab_size)]
+    e = h_tilde if generator.projection is None else torch.stack([row @ h_tilde for row in generator.projection])
+    weights = [torch.exp(generator.weight[v] @ e + generator.bias[v]) for v in range(generator.vocab_size)]
     total = torch.stack([w for v, w in enumerate(weights) if v != generator.pad_id]).sum()
     gate = 1 / (1 + torch.exp(-(generator.gate_weight @ h_tilde) - generator.gate_bias[0]))
     probability = torch.zeros((), dtype=h_tilde.dtype)

@@ -100,6 +100,7 @@ def test_an_unknown_decoder_names_the_known_ones() -> None:
     [
         ("-enc_hid_size 6 -dec_hid_size 8", "-enc_hid_size is 6 and -dec_hid_size is 8, but the decoder starts"),
         ("-src_word_vec_size 6 -tgt_word_vec_size 8 -share_embeddings", "-src_word_vec_size is 6"),
+        ("-word_vec_size 6 -hidden_size 8 -share_decoder_embeddings", "makes them one with the output"),
         ("-encoder_type transformer -word_vec_size 6 -hidden_size 8", "a Transformer encoder adds to its embeddings"),
         ("-encoder_type brnn -hidden_size 7", "-enc_hid_size is 7, but -encoder_type brnn halves it"),
         ("-decoder_type rnn -hidden_size 8 -enc_layers 1 -dec_layers 2", "-dec_layers is 2 and -enc_layers is 1"),

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import MODELS, run_stock, translate, write_lines
+from onmt.bin import translate as command
+from onmt.model_builder import load_test_model
 
 from onmt_exhird import stream
 from onmt_exhird.bridge.checkpoints import load_harmless
@@ -121,14 +123,28 @@ def test_window_zero_is_no_exclusion(workshop: Path, trained: Trained) -> None:
     assert plain == zero
 
 
-def test_safetensors_load_again(workshop: Path, trained: Trained) -> None:
-    trained("exhird")
+@pytest.mark.parametrize("name", ["exhird", "tied"])
+def test_safetensors_load_again(name: str, workshop: Path, trained: Trained) -> None:
     run_stock(
-        "onmt_train", "-config", "exhird.yaml", "-save_format", "safetensors", "-save_model", "safe", "-train_steps", 3,
-        "-train_from", "exhird_step_250.pt", "-reset_optim", "all", cwd=workshop,
+        "onmt_train", "-config", f"{name}.yaml", "-train_from", trained(name), "-train_steps", 3, "-reset_optim", "all",
+        "-save_format", "safetensors", "-save_model", "safe", cwd=workshop,
     )  # fmt: skip
     lines = translate(workshop, workshop / "safe_step_3.pt", "test.src", "-beam_size", 1)
     assert len(lines) == 23 and all(stream.parse(line) for line in lines)
+
+
+def test_a_tied_output_layer_stays_one_with_the_embedding_when_it_is_trained_saved_and_loaded(
+    workshop: Path, trained: Trained
+) -> None:
+    saved = load_harmless(trained("tied"))
+    ours, theirs = saved["generator"]["weight"], saved["model"]["decoder.embeddings.make_embedding.emb_luts.0.weight"]
+    assert torch.equal(ours, theirs) and ours.shape == (48, 24)  # upstream fills up to a multiple of 8
+    assert saved["generator"]["projection"].shape == (24, 40)
+    opt = command._get_parser().parse_args(["-model", str(trained("tied")), "-src", "test.src"])
+    _, model, _ = load_test_model(opt, model_path=trained("tied"))
+    embeddings = [side.embeddings.word_lut.weight for side in (model.encoder, model.decoder)]
+    assert {weight.data_ptr() for weight in embeddings} == {model.generator.weight.data_ptr()}
+    assert torch.equal(model.generator.projection, saved["generator"]["projection"])
 
 
 def test_data_workers_have_the_plug_in(workshop: Path) -> None:

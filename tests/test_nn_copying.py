@@ -20,10 +20,15 @@ def lookup(token: str) -> int:
     return VOCAB.get(token, UNK_ID)
 
 
-def make(seed: int = 0, rows: int = 5, hidden: int = 3, vocab: int = 7, src_len: int = 4, oov: int = 2):
-    """A generator and random rows in float64; the last source position of every second row is padding."""
+def make(seed: int = 0, rows: int = 5, hidden: int = 3, vocab: int = 7, src_len: int = 4, oov: int = 2, width: int = 3):
+    """A generator and random rows in float64; the last source position of every second row is padding.
+
+    If ``width`` is not ``hidden``, it is tied to an embedding of that width.
+    """
     torch.manual_seed(seed)
     generator = CopyGenerator(hidden, vocab, PAD).double()
+    if width != hidden:
+        generator.tie(torch.nn.Parameter(torch.empty(vocab, width, dtype=torch.float64)))
     for parameter in generator.parameters():
         torch.nn.init.normal_(parameter)
     states = torch.randn(rows, hidden, dtype=torch.float64, requires_grad=True)
@@ -100,8 +105,30 @@ def test_a_mixture_smaller_than_the_vocabulary_is_refused():
         generator.log_mixture(states, attention, src_ext, 6)
 
 
-def test_mixture_and_score_agree_with_the_equations_of_the_paper():
-    generator, states, attention, src_ext = make()
+def test_an_embedding_of_another_width_becomes_the_weight_after_a_projection():
+    generator, embedding = CopyGenerator(3, 7, PAD), torch.nn.Parameter(torch.randn(7, 2))
+    generator.tie(embedding)
+    assert generator.weight is embedding and generator.projection.shape == (2, 3)
+    assert [name for name, _ in generator.named_parameters() if "." in name] == []
+    hidden = torch.randn(5, 3)
+    weight, bias = generator.rows(torch.tensor([4, 6]))
+    logits = torch.empty(5, 7)
+    with torch.no_grad():
+        generator.write_logits(generator.project(hidden), logits)
+    whole = hidden @ (embedding @ generator.projection).t() + generator.bias
+    torch.testing.assert_close(logits[:, 2:], whole[:, 2:])
+    torch.testing.assert_close(F.linear(generator.project(hidden), weight, bias), whole[:, [4, 6]])
+
+
+def test_an_embedding_of_the_same_width_needs_no_projection():
+    generator, embedding = CopyGenerator(3, 7, PAD), torch.nn.Parameter(torch.randn(7, 3))
+    generator.tie(embedding)
+    assert generator.weight is embedding and generator.projection is None
+
+
+@pytest.mark.parametrize("width", [2, 3, 5])
+def test_mixture_and_score_agree_with_the_equations_of_the_paper(width: int):
+    generator, states, attention, src_ext = make(width=width)
     expected = slow_mixture(generator, states, attention, src_ext, 9)
     torch.testing.assert_close(generator.log_mixture(states, attention, src_ext, 9).exp(), expected)
     candidates = torch.arange(9).expand(5, 9)
@@ -110,9 +137,9 @@ def test_mixture_and_score_agree_with_the_equations_of_the_paper():
 
 
 @settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 1000), k=st.integers(1, 4))
-def test_score_agrees_with_the_mixture_in_value_and_gradient(seed: int, k: int):
-    generator, states, attention, src_ext = make(seed)
+@given(seed=st.integers(0, 1000), k=st.integers(1, 4), width=st.integers(2, 4))
+def test_score_agrees_with_the_mixture_in_value_and_gradient(seed: int, k: int, width: int):
+    generator, states, attention, src_ext = make(seed, width=width)
     # Candidates of which every second one is taken from the source, so that some are only copied.
     candidates = torch.randint(2, 7, (5, k))
     candidates[:, ::2] = src_ext[:, :1]

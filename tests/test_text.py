@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onmt_exhird.stream import DIGIT, SEPARATOR, STRUCTURE, UNK
-from onmt_exhird.text import find_run, fold, stem, stem_words, tokenize, tokenize_phrase
+from onmt_exhird.text import find_run, fold, stem, stem_words, tokenize, tokenize_phrase, tokenize_with_spans
 
 # Text of any kind, rich in the signs that the rules are about.
 ANY_TEXT = st.lists(
@@ -176,3 +176,97 @@ def test_nested_brackets_are_deleted_or_separate_words_and_take_no_time(opening:
 
 def test_parentheses_of_a_document_stay_however_deep_its_brackets_are() -> None:
     assert tokenize(f"f (x) {'[' * 30}{']' * 30}") == ["f", "(", "x", ")"]
+
+
+# Signs with which offsets go wrong: marks in any order, ligatures, signs that become several or none, other scripts.
+HARD_SIGNS = [
+    *"aé e\u0301\u0316\u0591\u0338\u00ad\u200d",
+    *"ﬁßæ…㏂½⑴№ﷺ²\u03a3\u03c3\u03c2",
+    *"한\u1100\u1161\u11a8ㅎㅏか\u3099ि\u0b47\u0b3e",
+    *"ת\u0623\u0661\uff12",
+    *"\ud800\udfff\x00\ufeff😀👩🏽",
+    *"[]{}()<>.,'-\u2013 \n0123sS",
+    DIGIT,
+    UNK,
+    SEPARATOR,
+]
+HARD_TEXT = st.lists(st.one_of(st.sampled_from(HARD_SIGNS), st.characters(), st.text(max_size=4))).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("State-of-the-art (SOTA)", "State of the art ( SOTA )"),
+        ("Caf\u00e9 cafe\u0301s, e\u0301", "Caf\u00e9 cafe\u0301s , e\u0301"),
+        ("ﬁnite eﬃcient Gauß", "ﬁnite eﬃcient Gauß"),
+        ("net\u00adwork \u00adnet\u00ad", "net\u00adwork net\u00ad"),
+        ("on 3D, 50% of 10", "on 3D , 50 of 10"),
+        ("x<digit>y 3<4", "x <digit> y 3 < 4"),
+        ("cited [1, [2]] here {and} there", "cited here there"),
+        ("Zorn\u2019s “lemma”", "Zorn \u2019s lemma"),
+        ("Глубокое обучение: ёё", "Глубокое обучение ёё"),
+        ("למידה עמוקה، \u200fشبكة", "למידה עמוקה شبكة"),
+        ("한국어 \u1112\u1161\u11ab x", "한국어 \u1112\u1161\u11ab x"),
+        ("deep😀graph\ud800\x00tree", "deep graph tree"),
+        ("a…b", "a … … … b"),
+    ],
+)
+def test_a_span_is_what_a_reader_would_mark(text: str, marked: str) -> None:
+    assert [text[start:end] for _, (start, end) in tokenize_with_spans(text)] == marked.split(" ")
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("from 3 4\u20135 to 6", ["from", "3 4\u20135", "to", "6"]),
+        ("1 2 3", ["1 2 3"]),
+        ("3 [5] 4 {x} 5 and 6 7", ["3", "and", "6 7"]),
+        ("a 1 2, 3 b", ["a", "1 2", ",", "3", "b"]),
+    ],
+)
+def test_a_run_of_numbers_has_one_span_which_holds_no_bracket(text: str, marked: list[str]) -> None:
+    assert [text[start:end] for _, (start, end) in tokenize_with_spans(text)] == marked
+
+
+@settings(deadline=None, max_examples=500)
+@given(HARD_TEXT)
+def test_tokens_with_spans_are_the_tokens_and_stand_in_order_inside_the_text(text: str) -> None:
+    pairs = tokenize_with_spans(text)
+    assert [token for token, _ in pairs] == tokenize(text)
+    spans = [span for _, span in pairs]
+    assert all(0 <= start < end <= len(text) for start, end in spans)
+    for (first, stop), (start, end) in pairwise(spans):
+        assert first <= start and stop <= end
+        # Only a character that becomes several is part of more than one token.
+        assert stop <= start or (stop - 1 == start and len(unicodedata.normalize("NFKD", text[start])) > 1)
+
+
+def same_sigma(token: str) -> str:
+    return token.replace("\N{GREEK SMALL LETTER FINAL SIGMA}", "\N{GREEK SMALL LETTER SIGMA}")
+
+
+@settings(deadline=None, max_examples=500)
+@given(HARD_TEXT)
+def test_what_a_span_covers_gives_the_token_again(text: str) -> None:
+    pairs = tokenize_with_spans(text)
+    shared = {place for (_, (_, stop)), (_, (start, _)) in pairwise(pairs) for place in range(start, stop)}
+    for token, (start, end) in pairs:
+        if shared.isdisjoint(range(start, end)):
+            # What is alone ends a word, so a sigma may have the form of a last letter.
+            assert [same_sigma(piece) for piece in tokenize(text[start:end])] == [same_sigma(token)]
+
+
+def test_every_character_that_folding_changes_keeps_its_place() -> None:
+    changed = [sign for sign in map(chr, range(0x30000)) if fold(f"a{sign}") != f"a{sign}"]
+    for sign in changed[::7]:
+        text = f"(x{sign}y)"
+        (opening, (_, before)), *inner, (closing, (after, _)) = tokenize_with_spans(text)
+        assert [opening, *(token for token, _ in inner), closing] == tokenize(text)
+        assert (before, after) == (1, 4)
+
+
+def test_long_texts_take_linear_time() -> None:
+    for text in ("ё" * 200_000, "a\u0301" * 100_000, "1 [2] 3 x " * 20_000, "ё1 2, " * 30_000, "[é " * 60_000):
+        start = time.process_time()
+        tokenize_with_spans(text)
+        assert time.process_time() - start < 3

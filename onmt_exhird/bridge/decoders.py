@@ -84,7 +84,7 @@ class ExhirdDecoder(StatefulDecoder):
         self.end_id = vocab.lookup_token(END)
 
     def first_state(self, document: Tensor, memory: Memory) -> HierarchicalState:
-        return HierarchicalState.first(document, memory)
+        return self.hierarchy.first_state(document, memory)
 
     def keep_state(self, before: dict[str, HierarchicalState], rows: Tensor) -> None:
         """Undo a step at some rows (batch)."""
@@ -98,10 +98,9 @@ class ExhirdDecoder(StatefulDecoder):
         enc_out: Tensor,
         src_len: Tensor,
         step: int | None = None,
-        beams: int = 1,
         **kwargs: Any,
     ) -> tuple[Tensor, Attentions]:
-        """tgt (batch, tgt_len, 1), enc_out (batch, src_len, d), src_len (batch); beams: rows of one document, in search
+        """tgt (batch, tgt_len, 1), enc_out (batch, src_len, d), src_len (batch)
 
         -> h~ (batch, tgt_len, d), attentions (batch, tgt_len, src_len): ``std`` and ``copy`` of the
         word level, rescaled, and ``phrase`` of the phrase level.
@@ -110,9 +109,7 @@ class ExhirdDecoder(StatefulDecoder):
         embedded = self.embeddings(ids.unsqueeze(2))  # (batch, tgt_len, emb)
         memory = Memory.of(enc_out, src_len)
         if step is not None:
-            state, attention = self.hierarchy.step(
-                embedded.squeeze(1), starts.squeeze(1), memory, self.state["model"], beams
-            )
+            state, attention = self.hierarchy.step(embedded.squeeze(1), starts.squeeze(1), memory, self.state["model"])
             self.state = {"model": state}
             attentions = {name: attention.unsqueeze(1) for name in ("std", "copy")}
             return state.attentional.unsqueeze(1), attentions | {"phrase": state.phrase_attention.unsqueeze(1)}

@@ -14,9 +14,9 @@ from onmt_exhird.bridge.batches import Batch, extended_size
 from onmt_exhird.bridge.options import unknown
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
+from onmt_exhird.nn.best import best
 from onmt_exhird.nn.copying import CopyGenerator
 from onmt_exhird.nn.losses import find_rivals, stream_losses
-from onmt_exhird.search import best
 from onmt_exhird.stream import TAGS
 
 JUDGED_EVERY = 20  # training batches per one whose accuracy is counted: it needs the distribution that training avoids

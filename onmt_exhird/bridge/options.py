@@ -207,7 +207,7 @@ def check_sizes(opt: argparse.Namespace) -> None:
     if opt.model_task != "seq2seq":
         return
     must_equal("enc_hid_size", "dec_hid_size", "the decoder starts from the encoder's states")
-    if opt.share_decoder_embeddings:
+    if opt.share_decoder_embeddings and not opt.copy_attn:  # a generator that copies has a projection between them
         must_equal("tgt_word_vec_size", "dec_hid_size", "-share_decoder_embeddings makes them one with the output")
     if opt.share_embeddings:
         must_equal("src_word_vec_size", "tgt_word_vec_size", "-share_embeddings makes them one")

@@ -1,41 +1,13 @@
-"""Which form of the output layer a search multiplies with."""
+"""The output layer of a trained model, laid out where it is loaded for search."""
 
 from __future__ import annotations
 
 from argparse import Namespace
 from typing import Any
 
-from torch import nn
-
-from onmt_exhird.bridge import quantised
-from onmt_exhird.bridge.packed import PackedCopyGenerator, can_pack
-from onmt_exhird.bridge.quantised import QuantisedCopyGenerator, QuantisedLinear, ScreenedCopyGenerator
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.nn.copying import CopyGenerator
-
-LARGE = 5000  # words of a vocabulary for which looking twice is quicker
-
-
-def for_search(generator: nn.Module, precision: str = "", scored: bool = True) -> nn.Module:
-    """The same output layer, laid out for search.
-
-    precision: the option of that name, which upstream accepts and ignores.
-    scored: whether anybody will see the scores of what is found.
-    """
-    if precision == "int8":
-        if not quantised.is_available():
-            raise ExhirdError("-precision int8 is not available on this processor: leave it out")
-        if isinstance(generator, CopyGenerator):
-            return QuantisedCopyGenerator(generator)
-        if isinstance(generator, nn.Linear):
-            return QuantisedLinear(generator.weight, generator.bias)
-        raise ExhirdError("-precision int8 does not know this output layer: leave it out")
-    if not isinstance(generator, CopyGenerator) or not can_pack(generator.weight):
-        return generator
-    if not scored and len(generator.weight) >= LARGE and quantised.is_available():
-        return ScreenedCopyGenerator(generator)
-    return PackedCopyGenerator(generator)
+from onmt_exhird.nn.output_layer import for_search
 
 
 def lay_out_for_search(module: Upstream) -> None:
@@ -48,6 +20,8 @@ def lay_out_for_search(module: Upstream) -> None:
         translator = build_translator(opt, *args, **kwargs)
         scored = getattr(translator, "scored", True)  # a language model is not ours
         translator.model.generator = for_search(translator.model.generator, opt.precision, scored)
+        if getattr(translator, "ours", None) is not None:
+            translator.ours.generator = translator.model.generator
         return translator
 
     module.build_translator = build

@@ -13,15 +13,20 @@ from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch, extended_size
 from onmt_exhird.bridge.memory import keep_freed_memory
-from onmt_exhird.bridge.pool import Pool, may_begin_at_any_step
+from onmt_exhird.bridge.models import as_ours
 from onmt_exhird.bridge.results import buckets
+from onmt_exhird.bridge.rows import UpstreamRows
 from onmt_exhird.bridge.seams import Upstream
-from onmt_exhird.bridge.strategies import Rows, constrain, is_beam_search, look_at_few, pick_one
+from onmt_exhird.bridge.strategies import constrain
 from onmt_exhird.bridge.vocabulary import require_structure, writes_streams
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import restrict
 from onmt_exhird.nn.losses import stream_losses
+from onmt_exhird.nn.model import KeyphraseModel
 from onmt_exhird.search import SearchSettings, StreamConstraint
+from onmt_exhird.search.beam import Beam, ModelRows, Rows
+from onmt_exhird.search.greedy import Greedy
+from onmt_exhird.search.sources import Sources
 from onmt_exhird.stream import EOS
 
 
@@ -44,18 +49,22 @@ def build_constraint(vocab: Any, opt: Namespace, device: torch.device) -> Stream
     return StreamConstraint(vocab.ids_to_tokens, settings, device)
 
 
+def sources_of(batch: Batch) -> Sources:
+    """A batch of upstream's as our search takes it."""
+    return Sources(batch["src"][:, :, 0], batch["srclen"], batch["src_map"], batch["src_ex_vocab"])
+
+
 def search_over_extended_ids(module: Upstream) -> None:
     """Upstream collapses copied words with the wrong document's words once others have finished."""
 
     class Translator(module.Translator):
         constraint: StreamConstraint | None = None
-        pools: bool = False  # whether rows take new documents
+        ours: KeyphraseModel | None = None  # the model, if our search knows it
+        plain: bool = False  # whether the search is a greedy or a beam search without what only upstream's has
         scored: bool = True  # whether anybody will see the scores of greedy search
         forgets: bool = False  # whether results are written only, a bucket after the other
         totals: dict[str, tuple[float, int]]  # of what has been written: scores and their number
         forced_end: Callable[[], Tensor] | None = None  # of the rows being decoded, as `StreamConstraint` has it
-        asks: bool = False  # whether the search asks for the rows' scores
-        beams: int = 1  # rows in succession that are of one document
 
         @classmethod
         def from_opt(cls, model: Any, vocabs: dict[str, Any], opt: Namespace, *args: Any, **kwargs: Any) -> Translator:
@@ -68,13 +77,14 @@ def search_over_extended_ids(module: Upstream) -> None:
             if translator.constraint is not None:
                 # A short document may have many phrases: the phrase limits take the place of the ratio.
                 translator.max_length_ratio = 0
+            translator.ours = as_ours(model, vocabs)
             samples = opt.random_sampling_topk or opt.random_sampling_topp
+            counts = opt.min_length or opt.block_ngram_repeat or opt.tgt_file_prefix or opt.ratio
+            translator.plain = not (samples or counts or opt.coverage_penalty != "none")
             if opt.beam_size == 1 and not samples and opt.coverage_penalty == "none":
                 # A beam of one is greedy search, which upstream has as sampling from the one best token.
                 translator.sample_from_topk, translator.random_sampling_temp = 1, 1.0
-                counts_steps = opt.min_length or opt.block_ngram_repeat or opt.tgt_file_prefix
-                translator.pools = not counts_steps and may_begin_at_any_step(model.decoder)
-                cheaper = translator.pools and translator.copy_attn and translator.constraint is not None
+                cheaper = translator.pools and translator.constraint is not None
                 asked = opt.with_score or opt.verbose or opt.tgt or opt.attn_debug
                 if cheaper and translator.report_score and not asked:
                     # Of scores only their mean would go into the log: not worth a sixth of the time.
@@ -87,6 +97,11 @@ def search_over_extended_ids(module: Upstream) -> None:
             if not translator.pools and not grows and translator._dev.type == "cpu":
                 keep_freed_memory()  # a matrix over the vocabulary is made anew at every step
             return translator
+
+        @property
+        def pools(self) -> bool:
+            """Whether the search is our greedy one, whose rows take new documents."""
+            return self.plain and self.beam_size == 1 and self.ours is not None
 
         def _translate(self, infer_iter: Any, *args: Any, **kwargs: Any) -> tuple[list[Any], list[Any]]:
             if not self.forgets:
@@ -113,28 +128,60 @@ def search_over_extended_ids(module: Upstream) -> None:
             return results
 
         def _translate_batch_with_strategy(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
-            if self.pools and not decode_strategy.return_attention and "tgt" not in batch:
-                return self._translate_pool(batch, decode_strategy)
+            if self.plain and not decode_strategy.return_attention and "tgt" not in batch:
+                return self._search(batch, decode_strategy)
             self.forced_end, classes = None, None
             if (constraint := self.constraint) is not None:
                 self.forced_end = lambda: constraint.forced_end(decode_strategy.alive_seq)
                 if self.copy_attn:
                     classes = constraint.oov_classes(batch["src_ex_vocab"])
             constrain(decode_strategy, constraint, classes)
-            self.beams = decode_strategy.beam_size if is_beam_search(decode_strategy) else 1
-            self.asks = look_at_few(decode_strategy)
-            pick_one(decode_strategy)
             return super()._translate_batch_with_strategy(batch, decode_strategy)
 
-        def _translate_pool(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
-            """Greedy search by our own loop."""
-            pool = Pool(self, batch)
-            for document, score, tokens in pool.run(decode_strategy.max_length):
-                decode_strategy.scores[document].append(score)
-                decode_strategy.predictions[document].append(tokens)
-                decode_strategy.attention[document].append([])
+        def _search(self, batch: Batch, results: Any) -> dict[str, Any]:
+            """Our own search, into the results of a strategy of upstream's that is not used otherwise."""
+            scorer = self.global_scorer
+
+            def penalty(length: int) -> float:
+                return scorer.length_penalty(length, alpha=scorer.alpha)
+
+            def keep(document: int, score: float, tokens: Tensor) -> None:
+                results.scores[document].append(score)
+                results.predictions[document].append(tokens)
+                results.attention[document].append([])
+
             documents = len(batch["srclen"])
-            return self.report_results([0] * documents, None, batch, documents, decode_strategy)
+            if self.pools and self.ours is not None:
+                search = Greedy(self.ours, self.constraint, results.max_length, self.ban_unk_token, self.scored)
+                for document, tokens, log_probs in search(sources_of(batch)):
+                    keep(document, log_probs.sum().item() / penalty(len(tokens) + 1), tokens)
+            else:
+                for document, hypotheses in enumerate(self._beam_search(batch, results.max_length, penalty)):
+                    for hypothesis in hypotheses:
+                        keep(document, hypothesis.score, hypothesis.tokens)
+            return self.report_results([0] * documents, None, batch, documents, results)
+
+        def _beam_search(self, batch: Batch, max_length: int, penalty: Callable[[int], float]) -> list[Any]:
+            """The best outputs of each document by our beam search."""
+            search = Beam(
+                size=self.beam_size,
+                start=self._tgt_start_with,
+                eos=self._tgt_eos_idx,
+                max_length=max_length,
+                penalty=penalty,
+                n_best=self.n_best,
+                constraint=self.constraint,
+                banned=self._tgt_unk_idx if self.ban_unk_token else None,
+            )
+            rows: Rows
+            if self.ours is not None:
+                rows = ModelRows(self.ours, sources_of(batch), self.beam_size)
+            else:
+                rows = UpstreamRows(self, batch, self.beam_size)
+            classes = None
+            if self.constraint is not None and self.copy_attn:
+                classes = self.constraint.oov_classes(batch["src_ex_vocab"])
+            return search(rows, classes, self._dev)
 
         def _decode_and_generate(
             self,
@@ -146,35 +193,25 @@ def search_over_extended_ids(module: Upstream) -> None:
             step: int | None = None,
             batch_offset: Tensor | None = None,
             return_attn: bool = False,
-        ) -> tuple[Any, Tensor]:
-            """Scores (rows, size), or a `ScoreRows` if the search asks for them, and attention (rows, 1, src_len)."""
+        ) -> tuple[Tensor, Tensor]:
+            """log P (rows, size) and attention (rows, 1, src_len)."""
             if not self.copy_attn:
                 before = getattr(self.model.decoder, "state", None)
                 log_probs, attention = super()._decode_and_generate(
                     decoder_in, enc_out, batch, src_len, src_map, step, batch_offset, return_attn
                 )
                 self._stay_where_full(before, step)
-                zeros = torch.zeros_like(log_probs[:, :1])
-                return (lambda rows: (log_probs[rows], zeros[rows])) if self.asks else log_probs, attention
+                return log_probs, attention
             assert src_map is not None  # it is there if the model copies
             hidden, attention = self.decode(decoder_in, enc_out, src_len, step)
             size = extended_size(self._tgt_vocab_len, batch)
-            generator, arguments = self.model.generator, (hidden, attention.squeeze(1), src_map)
-            if not self.asks:
-                return generator.log_mixture(*arguments, size), attention
-
-            def score_rows(rows: Rows) -> tuple[Tensor, Tensor]:
-                some = [tensor[rows] for tensor in arguments]
-                scores = hidden.new_empty(len(some[0]), size)
-                return scores, generator.relative_mixture(*some, scores)
-
-            return score_rows, attention
+            return self.model.generator.log_mixture(hidden, attention.squeeze(1), src_map, size), attention
 
         def decode(self, decoder_in: Tensor, enc_out: Any, src_len: Tensor, step: int | None) -> tuple[Tensor, Tensor]:
             """A step of a decoder that copies: decoder_in (rows, 1, 1) -> h~ (rows, d), attention (rows, 1, src_len)"""
             before = getattr(self.model.decoder, "state", None)
             inputs = restrict(decoder_in, self._tgt_vocab_len, self._tgt_unk_idx)
-            hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len, step=step, beams=self.beams)
+            hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len, step=step)
             self._stay_where_full(before, step)
             return hidden.squeeze(1), attentions["copy"]
 

@@ -21,9 +21,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"exhird {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    from onmt_exhird.cli import doctor, evaluate, prepare, report, serve
+    from onmt_exhird.cli import doctor, evaluate, export, prepare, report, serve
 
-    for verb in (prepare, evaluate, serve, report, doctor):
+    for verb in (prepare, export, evaluate, serve, report, doctor):
         verb.add_parser(verbs)
     return parser
 

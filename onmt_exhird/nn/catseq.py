@@ -6,12 +6,15 @@ A GRU with input feeding whose bilinear attention also copies. It reads the stre
     alpha_t = softmax(h_t^T W m)
     h~_t    = tanh(W_2 [h_t; sum_k alpha_t,k m_k])
 
-    catSeq       x_t = e_t, the embedding of the token: OpenNMT-py's own ``rnn`` decoder
+    catSeq       x_t = e_t, the embedding of the token: `CatSeq`, which is OpenNMT-py's own ``rnn`` decoder
     catSeqD      x_t = [e_t; g_t], with the state of a target encoder: `onmt_exhird.nn.catseqd`
     catSeqCorr   x_t = [e_t; r_t], with a review, and alpha_t under coverage: `onmt_exhird.nn.catseqcorr`
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -63,3 +66,45 @@ class CatSeqStep(nn.Module):
         hidden = self.cell(torch.cat([attentional, x], 1), hidden)
         attention, context = attend(hidden @ self.attention, memory, keys)
         return hidden, torch.tanh(F.linear(torch.cat([hidden, context], 1), self.combine)), attention
+
+
+class CatSeqState(NamedTuple):
+    """What catSeq carries from one token to the next; the batch is axis 0.
+
+    hidden        (batch, d)   h_t
+    attentional   (batch, d)   h~_t
+    """
+
+    hidden: Tensor
+    attentional: Tensor
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> CatSeqState:
+        """Apply a function of the batch axis to every tensor: reorder, select, repeat for a beam."""
+        return CatSeqState(*map(function, self))
+
+
+class CatSeq(nn.Module):
+    """catSeq in search, with the tensors of OpenNMT-py's ``rnn`` decoder as they are there.
+
+    cell        GRU           its input is [e; h~], the other way round than in `CatSeqStep`
+    attention   W^T  (d, d)   rows for m, columns for h
+    combine     W_2  (d, 2d)  acts on [context; h]
+    """
+
+    def __init__(self, embedding_size: int, hidden_size: int) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(embedding_size + hidden_size, hidden_size)
+        self.attention = parameter(hidden_size, hidden_size)
+        self.combine = parameter(hidden_size, 2 * hidden_size)
+        start_uniform(self.cell)
+
+    def first_state(self, document: Tensor, memory: Memory) -> CatSeqState:
+        """The state before the first token, from the document's vector (batch, d)."""
+        return CatSeqState(document, torch.zeros_like(document))
+
+    def advance(self, embedded: Tensor, memory: Memory, state: CatSeqState) -> tuple[CatSeqState, Tensor]:
+        """One token for every document of the batch: embedded (batch, emb) -> state, alpha (batch, src_len)."""
+        hidden = self.cell(torch.cat([embedded, state.attentional], 1), state.hidden)
+        attention, context = attend(F.linear(hidden, self.attention), memory)
+        attentional = torch.tanh(F.linear(torch.cat([context, hidden], 1), self.combine))
+        return CatSeqState(hidden, attentional), attention

@@ -85,3 +85,8 @@ class CatSeqCorr(nn.Module):
                 steps.append((attentional, attention))
         attentionals, attentions = (torch.stack(tensors, 1) for tensors in zip(*steps, strict=True))
         return CatSeqCorrDecoded(attentionals, attentions, CatSeqCorrState(hidden, attentional, coverage, earlier))
+
+    def advance(self, embedded: Tensor, memory: Memory, state: CatSeqCorrState) -> tuple[CatSeqCorrState, Tensor]:
+        """One token for every document of the batch: embedded (batch, emb) -> state, alpha (batch, src_len)."""
+        decoded = self(embedded.unsqueeze(1), memory, state)
+        return decoded.state, decoded.attention.squeeze(1)

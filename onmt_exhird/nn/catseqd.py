@@ -80,3 +80,8 @@ class CatSeqD(nn.Module):
         all_hidden, attentionals, attentions = (torch.stack(tensors, 1) for tensors in zip(*steps, strict=True))
         after = CatSeqDState(hidden, attentional, targets[:, -1])
         return CatSeqDDecoded(all_hidden, attentionals, attentions, targets, after)
+
+    def advance(self, embedded: Tensor, memory: Memory, state: CatSeqDState) -> tuple[CatSeqDState, Tensor]:
+        """One token for every document of the batch: embedded (batch, emb) -> state, alpha (batch, src_len)."""
+        decoded = self(embedded.unsqueeze(1), memory, state)
+        return decoded.state, decoded.attention.squeeze(1)

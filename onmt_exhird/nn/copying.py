@@ -7,6 +7,8 @@ out-of-vocabulary word of that document's source. The probability of a token is
     P(y) = (1 - g) P_V(y) + g * sum of the attention where the source has y
     g    = sigmoid(w_g . h~ + b_g)
     P_V  = softmax(W_3 h~ + b_V), without the padding token
+
+W_3 may be E P, the word embeddings E after a projection P (`CopyGenerator.tie`): fewer parameters, and less to compute.
 """
 
 from __future__ import annotations
@@ -163,6 +165,7 @@ class CopyGenerator(nn.Module):
 
     weight (V, d), bias (V)            W_3 and b_V
     gate_weight (d), gate_bias (1)     w_g and b_g
+    projection (e, d)                  P, if the weight is an embedding E (V, e) of another width; else None
     """
 
     def __init__(self, hidden_size: int, vocab_size: int, pad_id: int) -> None:
@@ -174,11 +177,23 @@ class CopyGenerator(nn.Module):
         self.bias = nn.Parameter(torch.empty(vocab_size))
         self.gate_weight = nn.Parameter(torch.empty(hidden_size))
         self.gate_bias = nn.Parameter(torch.empty(1))
+        self.register_parameter("projection", None)
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
 
     def extra_repr(self) -> str:
-        return f"{self.weight.size(1)}, {self.vocab_size}, pad_id={self.pad_id}"
+        return f"{len(self.gate_weight)}, {self.vocab_size}, pad_id={self.pad_id}"
+
+    def tie(self, embedding: Tensor) -> None:
+        """Make an embedding (V, e) the weight, the very same parameter; if e is not d, with a projection before it."""
+        hidden_size = len(self.gate_weight)
+        self.weight = embedding if isinstance(embedding, nn.Parameter) else nn.Parameter(embedding)
+        if embedding.size(1) != hidden_size:
+            self.projection = nn.Parameter(embedding.new_empty(embedding.size(1), hidden_size).uniform_(-0.1, 0.1))
+
+    def project(self, hidden: Tensor) -> Tensor:
+        """What is multiplied with the weight: h~ (n, d) itself, or P h~ (n, e)."""
+        return hidden if self.projection is None else F.linear(hidden, self.projection)
 
     def score(self, hidden: Tensor, attention: Tensor, src_ext: Tensor, candidates: Tensor) -> Tensor:
         """log P of a few tokens per row, without building the distribution.
@@ -198,13 +213,13 @@ class CopyGenerator(nn.Module):
         """`score`, of inputs in the precision of the weights."""
         only_copied = self.is_only_copied(candidates)  # (n, k)
         columns = candidates.masked_fill(only_copied, self._some_word)
-        log_p = _LogSoftmaxAt.apply(hidden, self.weight, self.bias_without_padding(), columns)  # (n, k)
+        log_p = _LogSoftmaxAt.apply(self.project(hidden), self.weight, self.bias_without_padding(), columns)  # (n, k)
 
         mass = self.copy_mass(attention, src_ext, candidates)  # (n, k)
         tiny = torch.finfo(mass.dtype).tiny
         not_copied = (mass < tiny) & ~only_copied
 
-        gate = self._gate(hidden)  # (n, 1)
+        gate = self.gate(hidden)  # (n, 1)
         generated = (F.logsigmoid(-gate) + log_p).masked_fill(only_copied, -torch.inf)
         copied = (F.logsigmoid(gate) + mass.clamp_min(tiny).log()).masked_fill(not_copied, -torch.inf)
         # At most one of the two is minus infinity, so neither the sum nor its gradient can be NaN.
@@ -231,8 +246,8 @@ class CopyGenerator(nn.Module):
         if scores.size(1) < self.vocab_size:
             raise ValueError(f"size is {scores.size(1)}, less than the vocabulary's {self.vocab_size}")
         scores[:, self.vocab_size :] = -torch.inf
-        normaliser = self.write_logits(hidden, scores[:, : self.vocab_size])  # (n, 1)
-        gate = self._gate(hidden)  # (n, 1)
+        normaliser = self.write_logits(self.project(hidden), scores[:, : self.vocab_size])  # (n, 1)
+        gate = self.gate(hidden)  # (n, 1)
         constant = F.logsigmoid(-gate) - normaliser  # (n, 1)
 
         # The cells of the source's words are lent to the sum of the attention, which may meet a word several times.
@@ -243,7 +258,10 @@ class CopyGenerator(nn.Module):
         return constant
 
     def write_logits(self, hidden: Tensor, logits: Tensor) -> Tensor:
-        """Write W_3 h~ + b_V, without padding, into logits (n, V); return the log of the sum of exponentials (n, 1)."""
+        """Write W_3 h~ + b_V, without padding, into logits (n, V); return the log of the sum of exponentials (n, 1).
+
+        Here as in everything that comes with the weight alone, ``hidden`` is what `project` gives.
+        """
         total = hidden.new_zeros(len(hidden), 1)
         bias = self.bias_without_padding()
         for rows, words in _blocks(logits):
@@ -263,10 +281,10 @@ class CopyGenerator(nn.Module):
         return torch.bmm(matches.to(attention.dtype), attention.unsqueeze(2)).squeeze(2)
 
     def rows(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """What makes the logits of a few words (k,): weight (k, d), bias (k)."""
+        """What makes the logits of a few words (k,), of what `project` gives: weight (k, d or e), bias (k)."""
         return self.weight[words], self.bias[words]
 
-    def _gate(self, hidden: Tensor) -> Tensor:
+    def gate(self, hidden: Tensor) -> Tensor:
         return F.linear(hidden, self.gate_weight.unsqueeze(0), self.gate_bias)  # (n, 1)
 
     def bias_without_padding(self) -> Tensor:

@@ -144,6 +144,10 @@ class HierarchicalDecoder(nn.Module):
         for parameter in self.parameters():
             nn.init.uniform_(parameter, -0.1, 0.1)
 
+    def first_state(self, document: Tensor, memory: Memory) -> HierarchicalState:
+        """The state before the first token, from the document's vector (batch, d)."""
+        return HierarchicalState.first(document, memory)
+
     def forward(
         self, embedded: Tensor, starts: Tensor, tgt_len: Tensor, memory: Memory, state: HierarchicalState
     ) -> Decoded:

@@ -1,121 +1,257 @@
-"""Greedy search: the best tokens of every row, and rows that begin at different steps."""
+"""Greedy search over a pool of documents, which keeps its rows full.
+
+The output layer reads its whole weight at every step, for one row as for many. So a row whose document is finished
+takes the next document, and only when none is left do the rows become fewer. Rows that stand where no word may
+come do without that layer, unless scores are asked for. Documents are encoded in small parts, when their turn comes:
+many documents take little more memory than the rows.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from onmt_exhird.nn.best import best
+from onmt_exhird.nn.hierarchical import Memory
+from onmt_exhird.nn.model import KeyphraseModel
+from onmt_exhird.nn.quantised import ScreenedCopyGenerator
 from onmt_exhird.search.constraint import StreamConstraint
+from onmt_exhird.search.hypotheses import Hypotheses
+from onmt_exhird.search.sources import Sources, Written
+from onmt_exhird.search.states import State
 
-_BLOCK = 64
-_AMPLE = 3  # tokens: a constraint with as much room as this does not look at the room
-
-
-def best(scores: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
-    """The largest scores of each row and their columns, the best first: (rows, columns) -> (rows, count) twice.
-
-    Several times as fast as `Tensor.topk` for rows of a vocabulary's length: the largest of each block is found
-    without keeping track of where it is, and only the best blocks are looked into.
-
-    >>> best(torch.tensor([[1.0, 3.0, 2.0], [5.0, 4.0, 6.0]]), 2)
-    (tensor([[3., 2.],
-            [6., 5.]]), tensor([[1, 2],
-            [2, 0]]))
-    """
-    columns = scores.size(1)
-    if columns <= _BLOCK * count:
-        values, ids = scores.topk(count)
-        return values, ids
-    whole = columns // _BLOCK * _BLOCK
-    of_blocks = scores[:, :whole].unflatten(1, (-1, _BLOCK)).amax(2)  # (rows, blocks)
-    rest = F.pad(scores[:, whole:], (0, whole + _BLOCK - columns), value=-torch.inf)  # the last block, of full length
-    of_blocks = torch.cat([of_blocks, rest.amax(1, keepdim=True)], 1)
-    blocks = of_blocks.topk(count).indices  # (rows, count)
-    inside = blocks.unsqueeze(2) * _BLOCK + torch.arange(_BLOCK, device=scores.device)  # (rows, count, block)
-    inside = inside.flatten(1)
-    exists = inside < columns
-    candidates = scores.gather(1, inside.clamp(max=columns - 1)).masked_fill(~exists, -torch.inf)
-    values, index = candidates.topk(count)
-    return values, inside.gather(1, index)
+ROWS = 128  # more make no step cheaper per row
+TOKENS = 6000  # of the source, that are encoded together: what the encoder takes grows with them
+DOCUMENTS = 4  # that are encoded together at least: a step of the encoder costs as much for fewer
 
 
-class Hypotheses:
-    """One hypothesis per row, where rows may have begun at different steps.
+@dataclass(frozen=True)
+class Greedy:
+    """Greedy search.
 
-    A row whose document is finished can begin another one while the rest goes on, so that every step has as many
-    rows as fit: with few of them the output layer costs as much as with many.
-
-    tokens   (rows, oldest)   the tokens so far, each row's at the right end, after padding
-    ages     (rows,)          how many they are, the start token included
-    scores   (rows,)          the sum of their log-probabilities
+    constraint   what may be written; None: anything
+    max_length   tokens of an output at most
+    ban_unk      whether the unknown word may not be written
+    scored       whether every token's log P is wanted exactly; else words have it up to the error of eight bits, and
+                 what is between phrases has none
     """
 
-    def __init__(self, rows: int, start: int, pad: int, device: torch.device | str = "cpu") -> None:
-        self.start = start
-        self.pad = pad
-        self.tokens = torch.full((rows, 1), start, device=device)
-        self.ages = torch.ones(rows, dtype=torch.long, device=device)
-        self.scores = torch.zeros(rows, device=device)
+    model: KeyphraseModel
+    constraint: StreamConstraint | None
+    max_length: int
+    ban_unk: bool = False
+    scored: bool = False
 
-    def __len__(self) -> int:
-        return len(self.ages)
+    @torch.no_grad()
+    def __call__(self, sources: Sources) -> Iterator[Written]:
+        """What is written for each document, as they are finished: not in their order."""
+        if len(sources.lengths):
+            yield from _Pool(self, sources).run()
 
-    def append(self, tokens: Tensor, scores: Tensor) -> None:
-        """Another token for each row, and its log-probability: (rows,) twice."""
-        self.ages += 1
-        oldest = int(self.ages.max())
-        self.tokens = torch.cat([self.tokens, tokens.unsqueeze(1)], 1)[:, -oldest:]
-        self.scores += scores
 
-    def begin(self, rows: Tensor) -> None:
-        """Rows (k,) begin anew."""
-        self.tokens[rows] = self.pad
-        self.tokens[rows, -1] = self.start
-        self.ages[rows] = 1
-        self.scores[rows] = 0.0
+def cut(tensor: Tensor, like: Tensor) -> Tensor:
+    """A tensor (rows, ...) whose rows are as short as another row (...) in every axis, if they were longer.
 
-    def at(self, rows: Tensor) -> Hypotheses:
-        """Those of some rows (k,), in this order."""
-        some = Hypotheses(0, self.start, self.pad)
-        some.tokens, some.ages, some.scores = self.tokens[rows], self.ages[rows], self.scores[rows]
-        return some
+    >>> cut(torch.zeros(2, 5, 3), torch.zeros(4, 3)).shape
+    torch.Size([2, 4, 3])
+    """
+    for axis, size in enumerate(like.shape, start=1):
+        tensor = tensor.narrow(axis, 0, min(size, tensor.size(axis)))
+    return tensor
 
-    def written(self, row: int) -> Tensor:
-        """The tokens of a row after its start."""
-        return self.tokens[row, self.tokens.size(1) - int(self.ages[row]) + 1 :].clone()
 
-    def constrain(self, constraint: StreamConstraint, log_probs: Tensor, oov_classes: Tensor | None) -> None:
-        """`StreamConstraint.apply` to log_probs (rows, size), with oov_classes (rows, words)."""
-        for rows, tokens in self._groups(constraint):
-            if rows is None:
-                constraint.apply(log_probs, tokens, oov_classes)
-                continue
-            some = log_probs[rows]
-            constraint.apply(some, tokens, None if oov_classes is None else oov_classes[rows])
-            log_probs[rows] = some
+class _Document(NamedTuple):
+    """An encoded document that waits for a row.
 
-    def states(self, constraint: StreamConstraint) -> Tensor:
-        """Where each hypothesis stands: its `State` (rows,)."""
-        states = torch.empty_like(self.ages)
-        for rows, tokens in self._groups(constraint):
-            states[slice(None) if rows is None else rows] = constraint.state(tokens)
-        return states
+    source   memory (src_len, d), length (), extended ids (src_len)
+    state    the tensors of the decoder's state before the first token
+    """
 
-    def _groups(self, constraint: StreamConstraint) -> list[tuple[Tensor | None, Tensor]]:
-        """Rows (k,), None: all, and their tokens (k, length), in groups that the constraint may see together.
+    number: int
+    source: tuple[Tensor, ...]
+    state: tuple[Tensor, ...]
 
-        It takes the number of columns for the age, which matters where the room for tokens comes to an end.
-        """
-        limit = constraint.settings.max_length
-        if limit is None or self.tokens.size(1) <= limit + 1 - _AMPLE:
-            return [(None, self.tokens)]
-        late = self.ages > limit + 1 - _AMPLE  # (rows,)
-        groups: list[tuple[Tensor | None, Tensor]] = []
-        for age in self.ages[late].unique().tolist():
-            rows = self.ages.eq(age).nonzero().squeeze(1)
-            groups.append((rows, self.tokens[rows, -age:]))
-        rows = late.logical_not().nonzero().squeeze(1)
+
+class _Pool:
+    """The documents on their way through greedy search.
+
+    documents   the number of each row's document
+    source      what `_Document` has, for every row
+    state       the decoder's, for every row
+    """
+
+    def __init__(self, search: Greedy, sources: Sources) -> None:
+        self.search, self.sources = search, sources
+        self.model, self.constraint = search.model, search.constraint
+        self.documents: list[int] = []
+        self.source: list[Tensor] = []
+        self.waiting = self._encode()
+        vocab_size = self.model.vocab_size
+        rows = min(ROWS, len(sources.lengths))
+        # The largest matrix, the same one at every step.
+        self.scores = torch.empty(rows, sources.extended_size(vocab_size), device=sources.ids.device)
+        self.classes: Tensor | None = None
+        self.scored = search.scored or self.constraint is None
+        if self.constraint is not None:
+            self.classes = self.constraint.oov_classes(sources.words)  # (documents, words)
+            self.structure = self.model.generator.rows(self.constraint.structure)
+            # A structure token in a source could be copied, which only the whole distribution knows.
+            self.scored = self.scored or bool(torch.isin(sources.extended, self.constraint.structure).any())
+
+    def _encode(self) -> Iterator[_Document]:
+        """The documents, the longest first, and as wide as their predecessors need."""
+        sources = self.sources
+        order = sources.lengths.argsort(descending=True, stable=True)
+        longest = sources.ids.size(1)  # of the part before
+        while len(order):
+            size = max(DOCUMENTS, TOKENS // max(1, int(sources.lengths[order[0]])))
+            part, order = order[:size], order[size:]
+            lengths = sources.lengths[part]
+            running = self.source[1][: len(self.documents)] if self.documents else lengths
+            width = max(longest, int(running.max()))
+            longest = int(lengths.max())
+            states, document = self.model.encode(sources.ids[part, :longest], lengths)
+            states = F.pad(states, (0, 0, 0, width - longest))  # (part, width, d)
+            state = self.model.first_state(document, Memory.of(states, lengths))
+            self.kind = type(state)
+            source = states, lengths, sources.extended[part, :width]
+            yield from map(_Document, part.tolist(), zip(*source, strict=True), zip(*state, strict=True))
+
+    def run(self) -> Iterator[Written]:
+        eos, max_length = self.model.ids.eos, self.search.max_length
+        left = len(self.sources.lengths)
+        while left:
+            self._fill(min(ROWS, left))
+            while self.documents:
+                self.inputs, log_probs = self._choose()
+                self.hypotheses.append(self.inputs, log_probs)
+                finished = self.inputs.eq(eos) | self.hypotheses.ages.gt(max_length)
+                rows = finished.nonzero().squeeze(1).tolist()
+                left -= len(rows)
+                for row in rows:
+                    yield Written(self.documents[row], *self.hypotheses.written(row))
+                if rows:
+                    self._go_on_without(rows)
+
+    def _fill(self, rows: int) -> None:
+        """Give every row its first document."""
+        self.source, states = [], []
+        for row, document in enumerate(islice(self.waiting, rows)):
+            self.source = self.source or [own.new_empty(rows, *own.shape) for own in document.source]
+            self._place(row, document)
+            states.append(document.state)
+        self.state = self.kind(*map(torch.stack, zip(*states, strict=True)))
+        start = self.model.ids.start
+        known_as = start if self.constraint is None else self.constraint.ids.start
+        self.hypotheses = Hypotheses(rows, known_as, self.model.ids.pad, self.scores.device)
+        self.inputs = torch.full_like(self.hypotheses.ages, start)  # (rows,)
+
+    def _place(self, row: int, document: _Document) -> None:
+        """Write a document's part into a row; all rows become as narrow as the document."""
+        self.documents[row : row + 1] = [document.number]
+        self.source = [cut(tensor, own) for tensor, own in zip(self.source, document.source, strict=True)]
+        for tensor, own in zip(self.source, document.source, strict=True):
+            tensor[row] = cut(own.unsqueeze(0), tensor[0]).squeeze(0)
+
+    def _choose(self) -> tuple[Tensor, Tensor]:
+        """The next token of every row and its log P, as `Written` has it: (rows,) twice."""
+        constraint, hypotheses, generator = self.constraint, self.hypotheses, self.model.generator
+        states, lengths, extended = (tensor[: len(self.documents)] for tensor in self.source)
+        where, full = None, None
+        if constraint is not None:
+            where = hypotheses.states(constraint)
+            full = where.eq(State.FULL)
+        step = self.model.step(self.inputs, Memory.of(states, lengths), self.state, full=full)
+        self.state = step.state
+        arguments = step.attentional, step.attention, extended
+        if constraint is None or where is None or self.scored:
+            scores = self.scores[: len(lengths)]
+            constant = generator.relative_mixture(*arguments, scores)
+            ids, values = self._pick(scores, hypotheses, self.documents)
+            return ids, values + constant.squeeze(1)
+        # Where no word may come, the three or four tokens that may are compared without the rest of the vocabulary.
+        ids = constraint.choose_structure(where, F.linear(generator.project(step.attentional), *self.structure))
+        log_probs = torch.full_like(ids, torch.nan, dtype=step.attentional.dtype)
+        rows = where.lt(State.FULL).nonzero().squeeze(1)
         if len(rows):
-            groups.append((rows, self.tokens[rows, -int(self.ages[rows].max()) :]))
-        return groups
+            ids[rows], log_probs[rows] = self._choose_words(
+                rows, arguments, isinstance(generator, ScreenedCopyGenerator)
+            )
+        return ids, log_probs
+
+    def _choose_words(
+        self, rows: Tensor, arguments: tuple[Tensor, Tensor, Tensor], screen: bool
+    ) -> tuple[Tensor, Tensor]:
+        """The next token of some rows (k,) and its log P, (k,) twice; the arguments are those of all rows."""
+        generator = self.model.generator
+        hidden, attention, extended = (tensor.index_select(0, rows) for tensor in arguments)
+        some = hidden, attention, extended
+        scores, hypotheses = self.scores[: len(rows)], self.hypotheses.at(rows)
+        documents = [self.documents[row] for row in rows.tolist()]
+        if not (screen and isinstance(generator, ScreenedCopyGenerator)):
+            constant = generator.relative_mixture(*some, scores)
+            ids, values = self._pick(scores, hypotheses, documents)
+            return ids, values + constant.squeeze(1)
+        constant = generator.rough.relative_mixture(*some, scores)
+        self._forbid(scores, hypotheses, documents)
+        ids, log_probs, certain = generator.choose(*some, scores, constant)
+        uncertain = certain.logical_not().nonzero().squeeze(1)
+        if len(uncertain):
+            ids[uncertain], log_probs[uncertain] = self._choose_words(rows[uncertain], arguments, screen=False)
+        return ids, log_probs
+
+    def _pick(self, scores: Tensor, hypotheses: Hypotheses, documents: list[int]) -> tuple[Tensor, Tensor]:
+        """The best permitted tokens of some rows, given all tokens' scores (k, size): (k,) ids and their scores."""
+        self._forbid(scores, hypotheses, documents)
+        values, ids = best(scores)
+        return ids.squeeze(1), values.squeeze(1)
+
+    def _forbid(self, scores: Tensor, hypotheses: Hypotheses, documents: list[int]) -> None:
+        """Set the scores (k, size) of what may not come next to minus infinity."""
+        if self.search.ban_unk:
+            scores[:, self.model.ids.unk] = -torch.inf
+        if self.constraint is not None:
+            classes = None if self.classes is None else self.classes[documents]
+            hypotheses.constrain(self.constraint, scores, classes)
+
+    def _go_on_without(self, rows: list[int]) -> None:
+        """Give the next documents the rows of finished ones; where there are no more, the last rows move there."""
+        arrived = [] if self.model.grows else list(islice(self.waiting, len(rows)))
+        if arrived:
+            self._begin(rows[: len(arrived)], arrived)
+        left = rows[len(arrived) :]
+        if left:
+            self._drop(left)
+
+    def _begin(self, rows: list[int], documents: list[_Document]) -> None:
+        index = torch.tensor(rows, device=self.inputs.device)
+        self.hypotheses.begin(index)
+        self.inputs = self.inputs.index_fill(0, index, self.model.ids.start)
+        tensors = list(self.state)
+        for row, document in zip(rows, documents, strict=True):
+            self._place(row, document)
+            tensors = [cut(tensor, own) for tensor, own in zip(tensors, document.state, strict=True)]
+        for place, tensor in enumerate(tensors):
+            arrived = torch.stack([cut(document.state[place].unsqueeze(0), tensor[0])[0] for document in documents])
+            tensors[place] = tensor.index_copy(0, index, arrived)
+        self.state = self.kind(*tensors)
+
+    def _drop(self, rows: list[int]) -> None:
+        left = len(self.documents) - len(rows)
+        stay = [row for row in range(left, len(self.documents)) if row not in rows]  # of the last rows
+        order = list(range(left))
+        for row, last in zip(rows, stay, strict=False):  # the rows of those that leave at the end are not needed
+            order[row] = last
+            for tensor in self.source:
+                tensor[row] = tensor[last]
+        index = torch.tensor(order, dtype=torch.long, device=self.inputs.device)
+        self.documents = [self.documents[row] for row in order]
+        self.hypotheses = self.hypotheses.at(index)
+        self.inputs = self.inputs[index]
+        self.state = self.state.map(lambda tensor: tensor[index])

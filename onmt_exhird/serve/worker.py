@@ -27,8 +27,10 @@ class Generator(Protocol):
     """As much of KeyphraseGenerator as the service needs."""
 
     name: str
-    config: Mapping[str, Any]
     card: str
+
+    @property
+    def config(self) -> Mapping[str, Any]: ...
 
     def generate(
         self, documents: Iterable[Document], *, batch_size: int = 64, **options: Any

@@ -5,18 +5,21 @@ from __future__ import annotations
 import pytest
 import torch
 
-from onmt_exhird.bridge import packed
-from onmt_exhird.bridge.output_layer import for_search
-from onmt_exhird.bridge.packed import PackedCopyGenerator
+from onmt_exhird.nn import packed
 from onmt_exhird.nn.copying import CopyGenerator
+from onmt_exhird.nn.output_layer import for_search
+from onmt_exhird.nn.packed import PackedCopyGenerator
 
 PAD, VOCAB = 1, 2500  # more than one part
 
 
-def make() -> tuple[CopyGenerator, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
+def make(width: int = 7) -> tuple[CopyGenerator, tuple[torch.Tensor, torch.Tensor, torch.Tensor]]:
     torch.manual_seed(3)
     hidden, attention = torch.randn(5, 7), torch.rand(5, 3).softmax(1)
-    return CopyGenerator(7, VOCAB, PAD), (hidden, attention, torch.randint(4, VOCAB + 3, (5, 3)))
+    generator = CopyGenerator(7, VOCAB, PAD)
+    if width != 7:
+        generator.tie(torch.nn.Parameter(torch.randn(VOCAB, width)))
+    return generator, (hidden, attention, torch.randint(4, VOCAB + 3, (5, 3)))
 
 
 @pytest.fixture
@@ -25,8 +28,9 @@ def can_pack() -> None:
         pytest.skip("this torch has no packed products")
 
 
-def test_the_packed_layer_gives_the_same_mixture_and_scores(can_pack) -> None:
-    generator, inputs = make()
+@pytest.mark.parametrize("width", [7, 4])
+def test_the_packed_layer_gives_the_same_mixture_and_scores(width: int, can_pack) -> None:
+    generator, inputs = make(width)
     ours = for_search(generator)
     assert isinstance(ours, PackedCopyGenerator)
     torch.testing.assert_close(ours.log_mixture(*inputs, VOCAB + 3), generator.log_mixture(*inputs, VOCAB + 3))

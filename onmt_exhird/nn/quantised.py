@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from onmt_exhird.bridge.packed import PART, in_parts, same_parameters
+from onmt_exhird.nn.best import best
 from onmt_exhird.nn.copying import HARMLESS, CopyGenerator, exponentials, log_of_sum
-from onmt_exhird.search import best
+from onmt_exhird.nn.packed import PART, in_parts, same_parameters
 
 _EXACT = 8  # logits of a row that eight bits only point to
 _COMPARED = 8, 64  # tokens of a row between which full precision decides; if that does not do, more
@@ -134,19 +134,21 @@ class ScreenedCopyGenerator(CopyGenerator):
     @torch.no_grad()
     def choose(
         self, hidden: Tensor, attention: Tensor, src_ext: Tensor, scores: Tensor, constant: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """The best token of each row (n,), and whether it is certain that full precision has it as the best (n,).
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The best token of each row (n,), its log P (n,), and whether full precision surely has it as the best (n,).
 
+        log P is exact but for the normaliser, which is that of ``rough``.
         scores (n, size), constant (n, 1): from the `relative_mixture` of ``rough``, minus infinity where a token is
         not permitted.
         """
         few, many = _COMPARED
-        arguments = hidden, attention, src_ext, scores, constant, self.rough.error(hidden)
-        chosen, certain = self._choose(few, *arguments)
-        rows = certain.logical_not().nonzero().squeeze(1)
+        arguments = hidden, attention, src_ext, scores, constant, self.rough.error(self.project(hidden))
+        found = self._choose(few, *arguments)
+        rows = found[2].logical_not().nonzero().squeeze(1)
         if len(rows):
-            chosen[rows], certain[rows] = self._choose(many, *(tensor[rows] for tensor in arguments))
-        return chosen, certain
+            for tensor, again in zip(found, self._choose(many, *(tensor[rows] for tensor in arguments)), strict=True):
+                tensor[rows] = again
+        return found
 
     def _choose(
         self,
@@ -157,13 +159,13 @@ class ScreenedCopyGenerator(CopyGenerator):
         scores: Tensor,
         constant: Tensor,
         error: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """`choose`, between the ``count`` tokens that are the best ones at first sight; error (n, 1)."""
         rough, tokens = best(scores, min(count, scores.size(1)))  # (n, count)
         only_copied = self.is_only_copied(tokens)
-        logits = self.rough.logits_at(hidden, tokens.masked_fill(only_copied, self._some_word))
+        logits = self.rough.logits_at(self.project(hidden), tokens.masked_fill(only_copied, self._some_word))
         logits = logits.masked_fill(only_copied, -torch.inf)
-        copied = F.logsigmoid(self._gate(hidden)) - constant + self.copy_mass(attention, src_ext, tokens).log()
+        copied = F.logsigmoid(self.gate(hidden)) - constant + self.copy_mass(attention, src_ext, tokens).log()
         # Scores grow with the normaliser in `constant`, each in its own way: whichever is ahead at both ends of
         # where the normaliser can be is ahead in between.
         low, high = (
@@ -172,4 +174,6 @@ class ScreenedCopyGenerator(CopyGenerator):
         )
         ahead_of_the_rest = low.values > rough[:, -1] + error.squeeze(1)
         certain = ahead_of_the_rest & low.indices.eq(high.indices) & rough[:, 0].abs().lt(HARMLESS)
-        return tokens.gather(1, low.indices.unsqueeze(1)).squeeze(1), certain
+        chosen = low.indices.unsqueeze(1)  # (n, 1)
+        log_p = torch.logaddexp(logits.gather(1, chosen), copied.gather(1, chosen)) + constant
+        return tokens.gather(1, chosen).squeeze(1), log_p.squeeze(1), certain

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import translate
-from test_bridge_packed import PAD, VOCAB, make
+from test_nn_packed import PAD, VOCAB, make
 from torch import Tensor, nn
 
 from onmt_exhird import stream
-from onmt_exhird.bridge import output_layer, quantised
-from onmt_exhird.bridge.output_layer import for_search
-from onmt_exhird.bridge.packed import PackedCopyGenerator
-from onmt_exhird.bridge.quantised import QuantisedCopyGenerator, QuantisedLinear, ScreenedCopyGenerator
 from onmt_exhird.errors import ExhirdError
+from onmt_exhird.nn import output_layer, quantised
 from onmt_exhird.nn.copying import CopyGenerator
+from onmt_exhird.nn.output_layer import for_search
+from onmt_exhird.nn.packed import PackedCopyGenerator
+from onmt_exhird.nn.quantised import QuantisedCopyGenerator, QuantisedLinear, ScreenedCopyGenerator
 
 pytestmark = pytest.mark.skipif(not quantised.is_available(), reason="this processor has no products in eight bits")
 SIZE = VOCAB + 3
@@ -80,7 +80,7 @@ def test_what_has_no_eight_bits_says_so(monkeypatch: pytest.MonkeyPatch) -> None
 
 EXTREMES = """
 import torch
-from onmt_exhird.bridge.quantised import QuantisedLinear, steps
+from onmt_exhird.nn.quantised import QuantisedLinear, steps
 weight, x = torch.full((40, 300), 0.5), torch.ones(9, 300)
 print(steps(), QuantisedLinear(weight, torch.zeros(40))(x).sub(150).abs().max().item() < 0.01)
 """
@@ -107,10 +107,15 @@ def test_an_ensemble_has_no_eight_bits(workshop: Path, trained) -> None:
         translate(workshop, trained("exhird"), "test.src", "-model", *[trained("exhird")] * 2, "-precision", "int8")
 
 
-def screened(rows: int = 200, spread: float = 1.0) -> tuple[ScreenedCopyGenerator, list[Tensor], Tensor]:
-    """A generator, its arguments, and what may not come (rows, SIZE)."""
+def screened(
+    rows: int = 200, spread: float = 1.0, width: int = 40
+) -> tuple[ScreenedCopyGenerator, list[Tensor], Tensor]:
+    """A generator, tied if ``width`` is not 40, its arguments, and what may not come (rows, SIZE)."""
     torch.manual_seed(4)
     generator = CopyGenerator(40, VOCAB, PAD)
+    if width != 40:
+        generator.tie(nn.Parameter(torch.empty(VOCAB, width)))
+        nn.init.normal_(generator.projection, std=width**-0.5)
     nn.init.normal_(generator.weight, std=spread)
     generator.weight.data[:, 3] *= 5  # as trained weights have: the rest of a row is rounded the more
     arguments = [torch.randn(rows, 40).tanh(), torch.randn(rows, 9).softmax(1), torch.randint(4, SIZE, (rows, 9))]
@@ -119,9 +124,13 @@ def screened(rows: int = 200, spread: float = 1.0) -> tuple[ScreenedCopyGenerato
 
 @torch.no_grad()
 def choose(generator: ScreenedCopyGenerator, arguments: list[Tensor], forbidden: Tensor) -> tuple[Tensor, Tensor]:
+    """The tokens chosen, and whether they are certain."""
     scores = torch.empty(len(forbidden), SIZE)
     constant = generator.rough.relative_mixture(*arguments, scores)
-    return generator.choose(*arguments, scores.masked_fill_(forbidden, -torch.inf), constant)
+    ids, log_p, certain = generator.choose(*arguments, scores.masked_fill_(forbidden, -torch.inf), constant)
+    exact = generator.log_mixture(*arguments, SIZE).gather(1, ids.unsqueeze(1)).squeeze(1)
+    assert (log_p - exact).abs().max() < 0.02
+    return ids, certain
 
 
 def in_full(generator: CopyGenerator, arguments: list[Tensor], forbidden: Tensor) -> Tensor:
@@ -129,9 +138,10 @@ def in_full(generator: CopyGenerator, arguments: list[Tensor], forbidden: Tensor
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("spread", [0.05, 0.3, 1.0])
-def test_no_logit_is_further_off_than_the_bound(spread: float) -> None:
-    generator, (hidden, *_), _ = screened(spread=spread)
+@pytest.mark.parametrize(("spread", "width"), [(0.05, 40), (0.3, 40), (1.0, 40), (0.3, 24)])
+def test_no_logit_is_further_off_than_the_bound(spread: float, width: int) -> None:
+    generator, (hidden, *_), _ = screened(spread=spread, width=width)
+    hidden = generator.project(hidden)
     rough, full = torch.empty(2, len(hidden), VOCAB)
     generator.rough.write_logits(hidden, rough)
     generator.write_logits(hidden, full)
@@ -141,9 +151,9 @@ def test_no_logit_is_further_off_than_the_bound(spread: float) -> None:
     assert (off.amax(1, keepdim=True) > 0.03 * bound).all()
 
 
-@pytest.mark.parametrize("spread", [0.05, 0.3, 1.0])
-def test_what_is_certain_is_what_full_precision_chooses(spread: float) -> None:
-    generator, arguments, forbidden = screened(spread=spread)
+@pytest.mark.parametrize(("spread", "width"), [(0.05, 40), (0.3, 40), (1.0, 40), (0.3, 24)])
+def test_what_is_certain_is_what_full_precision_chooses(spread: float, width: int) -> None:
+    generator, arguments, forbidden = screened(spread=spread, width=width)
     ids, certain = choose(generator, arguments, forbidden)
     assert torch.equal(ids[certain], in_full(generator, arguments, forbidden)[certain])
     assert certain.float().mean() > 0.7
@@ -168,7 +178,7 @@ def test_twins_are_told_apart() -> None:
 def test_where_copying_and_generating_are_level_nothing_is_certain() -> None:
     generator, (hidden, _, src_ext), forbidden = screened()
     forbidden[:] = False
-    copied, gate = src_ext[:, :1], torch.sigmoid(generator._gate(hidden))
+    copied, gate = src_ext[:, :1], torch.sigmoid(generator.gate(hidden))
     p = torch.softmax(hidden @ generator.weight.t() + generator.bias_without_padding(), 1)
     p_copied = p.gather(1, copied.clamp(max=VOCAB - 1)) * (copied < VOCAB)
     level = (1 - gate) / gate * (p.amax(1, keepdim=True) - p_copied)  # its attention, for both to be as probable

@@ -1,0 +1,197 @@
+"""`KeyphraseGenerator`: text in, keyphrases out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import Any, overload
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.generator import articles
+from onmt_exhird.generator.attention import explain
+from onmt_exhird.generator.documents import Document, read_document
+from onmt_exhird.generator.phrases import Raw, read_stream
+from onmt_exhird.generator.results import Keyphrases, PhraseAttention
+from onmt_exhird.generator.trained import Options, Trained
+from onmt_exhird.nn.copying import extend_source, restrict
+from onmt_exhird.nn.output_layer import lay_out
+from onmt_exhird.search import StreamConstraint
+from onmt_exhird.search.beam import Beam, ModelRows
+from onmt_exhird.search.greedy import Greedy
+from onmt_exhird.search.sources import Sources
+
+AHEAD = 8  # batches that are read ahead once many documents have come: rows of the search stay full
+BEAM_TOKENS = 20_000  # of the source, times the beam, that a beam search has in memory at once
+
+
+class KeyphraseGenerator:
+    """A trained model that gives keyphrases for texts.
+
+    A document is a text, a pair of title and body, or a record with ``title`` and ``abstract`` or ``text``. Several
+    threads may use one generator at once, and it pickles to another process.
+
+    name      the model's
+    config    what is known of it, as plain data
+    card      what people should know of it, in Markdown
+    """
+
+    def __init__(self, trained: Trained, device: str = "cpu") -> None:
+        self._trained, self._device = trained, device
+        self.name, self.card = trained.name, trained.card
+        self.options = trained.options
+        self._ids = {token: number for number, token in enumerate(trained.tokens)}
+        model = trained.build().to(device)
+        model.generator = lay_out(model.generator, scored=False)
+        self._model = model
+        self._constraints: dict[Options, StreamConstraint] = {}
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._trained, self._device)
+
+    def __repr__(self) -> str:
+        return f"KeyphraseGenerator({self.name!r}, {self._trained.architecture.decoder}, {len(self._ids):,} words)"
+
+    @classmethod
+    def from_pretrained(cls, model: str | Path | None = None, *, device: str = "cpu") -> KeyphraseGenerator:
+        """A generator of a model folder, of a ``.pt`` file of onmt_train, or of an installed model by its name.
+
+        Without a model, of the one that comes with the package. Nothing is fetched from a network.
+        """
+        from onmt_exhird.generator.loading import load
+
+        return cls(load(model), device)
+
+    def save_pretrained(self, folder: str | Path, precision: str = "float32", card: str | None = None) -> None:
+        """Write a model folder: in ``float32``, ``float16`` or ``int8``."""
+        from onmt_exhird.generator.folder import write_folder
+
+        write_folder(self._trained, Path(folder), precision, card)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "architecture": asdict(self._trained.architecture),
+            "max_source": self._trained.max_source,
+            "search": asdict(self.options),
+        }
+
+    @overload
+    def __call__(self, documents: str | tuple[str, str] | Mapping[str, Any], **options: Any) -> Keyphrases: ...
+
+    @overload
+    def __call__(self, documents: list[Any], **options: Any) -> list[Keyphrases]: ...
+
+    def __call__(self, documents: Any, **options: Any) -> Keyphrases | list[Keyphrases]:
+        """The keyphrases of a document, or of each document of a list; options are those of `generate`."""
+        if isinstance(documents, list):
+            return list(self.generate(documents, **options))
+        return next(self.generate([documents], **options))
+
+    def generate(
+        self, documents: Iterable[Any], *, batch_size: int = 64, attention: bool = False, **options: Any
+    ) -> Iterator[Keyphrases]:
+        """The keyphrases of each document of any iterable, in order, while it is read.
+
+        batch_size   documents that are read before the first is answered; later, some batches are read ahead
+        attention    whether to say where the decoder looked
+        options      those of `Options`, the model's own where they are not given or None
+        """
+        chosen = self.options.but(options)
+        if batch_size < 1:
+            raise ExhirdError(f"batch_size is {batch_size}; give at least 1")
+        return self._generate(iter(documents), batch_size, chosen, attention)
+
+    def _generate(
+        self, documents: Iterator[Any], batch_size: int, options: Options, attention: bool
+    ) -> Iterator[Keyphrases]:
+        size = batch_size
+        while batch := [read_document(document) for document in islice(documents, size)]:
+            yield from self._answer(batch, options, attention)
+            size = min(2 * size, AHEAD * batch_size)
+
+    def _answer(self, documents: Sequence[Document], options: Options, attention: bool) -> list[Keyphrases]:
+        """The keyphrases of some documents, which are searched together."""
+        parts = [articles.parts(document, self._trained.max_source) for document in documents]
+        flat = [part for of_document in parts for part in of_document if part.tokens]
+        found = iter(self._search(flat, options, attention))
+        results = []
+        for document, of_document in zip(documents, parts, strict=True):
+            streams = [next(found) for part in of_document if part.tokens]
+            results.append(articles.merge(document, of_document, streams, attention))
+        return results
+
+    def _search(self, documents: Sequence[Document], options: Options, attention: bool) -> list[articles.Stream]:
+        if not documents:
+            return []
+        sources, constraint = self._sources(documents), self._constraint(options)
+        written: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(documents)
+        longest = options.max_phrases * (options.max_phrase_words + 2) + 1
+        if options.beam_size == 1:
+            for document, tokens, log_probs in Greedy(self._model, constraint, longest)(sources):
+                written[document] = tokens, log_probs
+        else:
+            written = self._beam_search(sources, constraint, options.beam_size, longest)
+        streams = []
+        for number, (ids, log_probs) in enumerate(written):
+            words = self._words(ids.tolist(), sources.words[number])
+            phrases = list(read_stream(words, log_probs.tolist(), options.max_phrase_words))
+            looked: list[PhraseAttention | None] = [None] * len(phrases)
+            if attention:
+                looked = [*self._explain(sources.some(torch.tensor([number])), ids, phrases, options)]
+            streams.append(articles.Stream(phrases, looked))
+        return streams
+
+    def _beam_search(
+        self, sources: Sources, constraint: StreamConstraint, size: int, longest: int
+    ) -> list[tuple[Tensor, Tensor]]:
+        ids = self._model.ids
+        search = Beam(size, ids.start, ids.eos, longest, constraint=constraint)
+        written: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(sources.lengths)
+        order = sources.lengths.argsort(descending=True, stable=True)
+        while len(order):
+            count = max(1, BEAM_TOKENS // (size * int(sources.lengths[order[0]])))
+            part, order = order[:count], order[count:]
+            some = sources.some(part)
+            found = search(ModelRows(self._model, some, size), constraint.oov_classes(some.words), self._device)
+            for number, hypotheses in zip(part.tolist(), found, strict=True):
+                written[number] = hypotheses[0].tokens, hypotheses[0].log_probs
+        return written
+
+    def _explain(self, source: Sources, ids: Tensor, phrases: list[Raw], options: Options) -> list[PhraseAttention]:
+        full = torch.zeros_like(ids, dtype=torch.bool)
+        for phrase in phrases:
+            if len(phrase.words) == options.max_phrase_words:
+                full[phrase.place + len(phrase.words) + 1] = True
+        return explain(self._model, source, ids, full, phrases, options.window)
+
+    def _sources(self, documents: Sequence[Document]) -> Sources:
+        unk, vocab_size = self._model.ids.unk, self._model.vocab_size
+        rows, words = [], []
+        for document in documents:
+            extended, oov = extend_source(document.tokens, lambda token: self._ids.get(token, unk), unk, vocab_size)
+            rows.append(torch.tensor(extended))
+            words.append(oov)
+        padded = pad_sequence(rows, batch_first=True, padding_value=self._model.ids.pad)
+        lengths = torch.tensor([len(row) for row in rows])
+        ids = restrict(padded, vocab_size, unk)
+        return Sources(ids.to(self._device), lengths.to(self._device), padded.to(self._device), words)
+
+    def _constraint(self, options: Options) -> StreamConstraint:
+        """Made when it is first needed: stems of a whole vocabulary take a second."""
+        with self._lock:
+            if options not in self._constraints:
+                self._constraints[options] = StreamConstraint(self._trained.tokens, options.search(), self._device)
+            return self._constraints[options]
+
+    def _words(self, ids: Sequence[int], oov: Sequence[str]) -> list[str]:
+        tokens = self._trained.tokens
+        return [tokens[number] if number < len(tokens) else oov[number - len(tokens)] for number in ids]

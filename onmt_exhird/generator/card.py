@@ -1,0 +1,31 @@
+"""The README of a model folder: what people should know of a model before they use it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+MISSING = "*Not given.* Whoever trained the model knows; `exhird export --card FILE` puts it here."
+
+# What only the one who trained the model can say.
+SECTIONS = ("Training data", "Training settings", "Scores", "Limits", "Licence")
+
+
+def write_card(config: dict[str, Any]) -> str:
+    """A card of what is known; what is not is marked as missing, not invented."""
+    architecture, search = config["architecture"], config["search"]
+    window = "all" if search["window"] is None else search["window"]
+    facts = {
+        "decoder": architecture["decoder"],
+        "vocabulary": f"{architecture['vocab_size']:,} words",
+        "sizes": f"embedding {architecture['embedding_size']}, states {architecture['hidden_size']}, "
+        f"{architecture['encoder_layers']} encoder layers",
+        "precision of the file": config["precision"],
+        "documents": f"read up to {config['max_source']} tokens at a time",
+        "search": f"window {window}, beam {search['beam_size']}, at most {search['max_phrases']} phrases "
+        f"of {search['max_phrase_words']} words",
+    }
+    lines = [f"# {config['name']}", "", "A keyphrase model for onmt_exhird.", "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {fact} |" for name, fact in facts.items()]
+    for section in SECTIONS:
+        lines += ["", f"## {section}", "", MISSING]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,146 @@
+"""A model folder: ``config.json``, ``model.safetensors``, ``vocab.txt``, ``README.md``.
+
+The same model gives the same bytes. Nothing in a folder is unpickled, and what was altered is noticed: the
+configuration has a checksum of each of the other files that a model is made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.generator.card import write_card
+from onmt_exhird.generator.trained import Options, Trained
+from onmt_exhird.nn.model import Architecture
+from onmt_exhird.text import RULES
+
+FORMAT = 1
+CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocab.txt", "README.md"
+PRECISIONS = ("float32", "float16", "int8")
+IN_EIGHT_BITS = ("source_embedding.weight", "target_embedding.weight", "generator.weight")
+SCALE = ".scale"  # beside a tensor in eight bits: what each row was divided by
+
+
+def compress(tensors: dict[str, Tensor], precision: str) -> dict[str, Tensor]:
+    """Tensors as a folder has them: the tables of words in eight bits with a scale a row, or all in one precision."""
+    if precision == "float32":
+        return {name: tensor.float().contiguous() for name, tensor in tensors.items()}
+    small: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if precision == "int8" and name in IN_EIGHT_BITS:
+            scale = tensor.float().abs().amax(1, keepdim=True).clamp_min(1e-30) / 127  # (V, 1)
+            small[name], small[name + SCALE] = (tensor / scale).round().to(torch.int8), scale
+        else:
+            small[name] = tensor.to(torch.float16).contiguous()
+    return small
+
+
+def expand(small: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The inverse of `compress`, in full precision."""
+    tensors = {name: tensor.float() for name, tensor in small.items() if not name.endswith(SCALE)}
+    for name in small:
+        if name.endswith(SCALE):
+            tensors[name.removesuffix(SCALE)] *= small[name].float()
+    return tensors
+
+
+def checksum(content: bytes) -> dict[str, Any]:
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def write_folder(trained: Trained, folder: Path, precision: str = "float32", card: str | None = None) -> None:
+    """Write a model into a folder, made if it is not there; card: the text of its README instead of ours."""
+    if precision not in PRECISIONS:
+        raise ExhirdError(f"unknown precision '{precision}', there are {', '.join(PRECISIONS)}")
+    tensors = compress(trained.tensors, precision)
+    files = {
+        WEIGHTS: save(dict(sorted(tensors.items()))),
+        VOCABULARY: "".join(f"{token}\n" for token in trained.tokens).encode(),
+    }
+    config = {
+        "format": FORMAT,
+        "name": trained.name,
+        "architecture": asdict(trained.architecture),
+        "text_rules": RULES,
+        "max_source": trained.max_source,
+        "search": asdict(trained.options),
+        "precision": precision,
+        "files": {name: checksum(content) for name, content in files.items()},
+    }
+    files[CONFIG] = (json.dumps(config, indent=2) + "\n").encode()
+    files[CARD] = (card or trained.card or write_card(config)).encode()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+    except OSError as error:
+        raise ExhirdError(f"cannot write the model to {folder}: {error.strerror}") from None
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The configuration of a model folder."""
+    path = folder / CONFIG
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ExhirdError(f"{folder} is no model folder: it has no {CONFIG}; exhird export makes one") from None
+    except OSError as error:
+        raise ExhirdError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise ExhirdError(f"{path} is damaged: {error}; export the model again") from None
+    if not isinstance(config, dict) or not {"format", "architecture", "files"} <= config.keys():
+        raise ExhirdError(f"{folder} is no model folder of exhird export: {path} describes something else")
+    for what, known in (("format", FORMAT), ("text_rules", RULES)):
+        if config.get(what) != known:
+            raise ExhirdError(
+                f"{folder} has {what.replace('_', ' ')} {config.get(what)}, and this version of onmt_exhird knows "
+                f"{known}: export the model with this version, or install the version that made it"
+            )
+    return config
+
+
+def read_files(folder: Path, config: dict[str, Any]) -> dict[str, bytes]:
+    """The files that a model is made of, each with the checksum that the configuration has."""
+    files = {}
+    for name in (WEIGHTS, VOCABULARY):
+        try:
+            files[name] = (folder / name).read_bytes()
+        except OSError as error:
+            raise ExhirdError(f"cannot read {folder / name}: {error.strerror}; export the model again") from None
+        wanted, found = config["files"].get(name), checksum(files[name])
+        if wanted != found:
+            size = f"{found['bytes']:,} of {wanted['bytes']:,} bytes" if wanted else "not in its list of files"
+            differs = size if not wanted or wanted["bytes"] != found["bytes"] else "another content"
+            raise ExhirdError(
+                f"{folder / name} is not what {CONFIG} says ({differs}): copy the folder, or export the model, again"
+            )
+    return files
+
+
+def read_folder(folder: Path) -> Trained:
+    """The model of a folder."""
+    config = read_config(folder)
+    files = read_files(folder, config)
+    card = folder / CARD
+    try:
+        tensors = expand(load(files[WEIGHTS]))
+        return Trained(
+            name=str(config["name"]),
+            architecture=Architecture(**config["architecture"]),
+            tokens=files[VOCABULARY].decode().split("\n")[:-1],
+            tensors=tensors,
+            options=Options(**config["search"]),
+            max_source=int(config["max_source"]),
+            card=card.read_text(encoding="utf-8") if card.exists() else "",
+        )
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise ExhirdError(f"{folder} is damaged ({error}): export the model again") from None

@@ -1,0 +1,100 @@
+"""A trained model as plain data: what a folder holds, and what a model is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.nn.model import Architecture, KeyphraseModel, SpecialIds
+from onmt_exhird.search import SearchSettings
+from onmt_exhird.search.phrases import StreamIds
+from onmt_exhird.stream import UNK
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to generate. A model folder has the defaults.
+
+    window            K_ES: how many phrases before keep their first word from the next; None: all of them; 0: off
+    max_phrases       most phrases of a document
+    max_phrase_words  most words of a phrase
+    beam_size         1: greedy search
+    exclude_phrases   never write a phrase again; without it the second one is left out afterwards
+    """
+
+    window: int | None = 1
+    max_phrases: int = 20
+    max_phrase_words: int = 5
+    beam_size: int = 1
+    exclude_phrases: bool = False
+
+    def __post_init__(self) -> None:
+        if self.beam_size < 1:
+            raise ExhirdError(f"beam_size is {self.beam_size}; give at least 1")
+        self.search()  # which knows what the others may be
+
+    def search(self) -> SearchSettings:
+        return SearchSettings(
+            exclusive_window=self.window,
+            max_phrases=self.max_phrases,
+            max_phrase_words=self.max_phrase_words,
+            exclude_phrases=self.exclude_phrases,
+        )
+
+    def but(self, given: dict[str, Any]) -> Options:
+        """These options with some others in their place; what is None stays. The window may be a word: "all"."""
+        unknown = given.keys() - vars(self).keys()
+        if unknown:
+            raise ExhirdError(f"unknown option {', '.join(sorted(unknown))}; there are {', '.join(vars(self))}")
+        chosen = {name: value for name, value in given.items() if value is not None}
+        if chosen.get("window") == "all":
+            chosen["window"] = None
+        for name, value in chosen.items():
+            if name != "window" or value is not None:
+                kind = bool if name == "exclude_phrases" else int
+                if type(value) is not kind:
+                    raise ExhirdError(f"{name} is {value!r}; give {'true or false' if kind is bool else 'a number'}")
+        return replace(self, **chosen)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model.
+
+    tokens       the vocabulary in the order of its ids
+    tensors      by their names in `KeyphraseModel`, in full precision
+    max_source   tokens of a document as training had them: longer ones are read in parts
+    card         what people should know of it, in Markdown
+    """
+
+    name: str
+    architecture: Architecture
+    tokens: Sequence[str]
+    tensors: dict[str, Tensor]
+    options: Options = field(default_factory=Options)
+    max_source: int = 400
+    card: str = ""
+
+    def build(self) -> KeyphraseModel:
+        """The model, with these very tensors."""
+        ids = StreamIds.find(self.tokens)
+        special = SpecialIds(self.tokens.index(UNK), ids.pad, ids.start, ids.eos, ids.end)
+        with torch.device("meta"):  # no room and no random numbers for what is replaced at once
+            model = self.architecture.build(special)
+        wanted = {name: tensor.shape for name, tensor in model.state_dict().items()}
+        aliases = self.architecture.aliases()
+        tensors = self.tensors | {alias: self.tensors[name] for alias, name in aliases.items() if name in self.tensors}
+        if wanted != {name: tensor.shape for name, tensor in tensors.items()}:
+            wrong = sorted(
+                name
+                for name in wanted.keys() | tensors.keys()
+                if name not in wanted or name not in tensors or wanted[name] != tensors[name].shape
+            )
+            raise ExhirdError(f"the model's tensors do not fit its sizes: {', '.join(wrong[:3])}; export it again")
+        model.load_state_dict(tensors, assign=True)
+        return model.requires_grad_(False).eval()
