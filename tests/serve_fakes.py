@@ -56,11 +56,12 @@ class FakeGenerator:
         phrases = [
             Keyphrase(name, text[slice(*at[0])], True, 1 / (1 + len(name)), tuple(at), look(name, tokens, attention))
             for name, at in spans.items()
-        ][: max_phrases - 1]
+        ][: max(0, max_phrases - 2)]
         count = f"words {len(tokens)}"
         phrases.append(Keyphrase(count, None, False, 0.25, (), look(count, tokens, attention)))
-        if window == 0:
-            phrases = (phrases + phrases[:1])[:max_phrases]
+        if window == 0:  # then phrases may begin alike
+            again = f"{phrases[0].text} again"
+            phrases.append(Keyphrase(again, None, False, 0.125, (), look(again, tokens, attention)))
         return Keyphrases(tuple(phrases), text, False, tuple(tokens) if attention else None)
 
 
@@ -71,7 +72,8 @@ def look(text: str, tokens: list[Token], attention: bool) -> PhraseAttention | N
 
     def weigh(words: list[str]) -> tuple[float, ...]:
         raw = [9 if token.text in words else 1 for token in tokens]
-        return tuple(one / sum(raw) for one in raw)
+        whole = sum(raw)
+        return tuple(one / whole for one in raw)
 
     known = {token.text for token in tokens}
     words = [WordAttention(word, weigh([word]), 0.9 if word in known else 0.2) for word in text.split()]

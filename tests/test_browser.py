@@ -102,7 +102,7 @@ def test_a_pasted_text_gives_phrases_marked_where_they_stand_and_others_beside(p
     find(page, TEXT)
     assert phrases(page, "present") == ["Neural", "Neural machines", "machines", "nothing"]
     assert phrases(page, "absent") == ["words 11"]
-    assert page.locator("#status").inner_text() == "Read all 11 words; found 5 phrases."
+    assert page.locator("#status").inner_text() == "Read all 11 words; found 5 phrases, of which 1 begins like another."
     marks = page.locator("#marked mark")
     assert marks.all_inner_texts() == [
         *("Neural", " ", "machines", "neural", " ", "machines", "nothing", "Machines"),  # split where phrases overlap
@@ -171,12 +171,13 @@ def test_sliding_the_window_makes_repeats_come_and_go(page, generator):
     find(page, TEXT)
     slider = page.get_by_label("Keep phrases apart")
     slider.fill("0")
-    page.get_by_text("said before", exact=True).wait_for()
-    assert phrases(page).count("Neural") == 2
-    assert page.locator("#status").inner_text().endswith("found 6 phrases, 1 more than before, 1 of them said before.")
+    page.get_by_text("neural again", exact=True).wait_for()
+    assert page.locator("#list li").filter(has_text="begins alike").count() == 2
+    says = "Read all 11 words; found 6 phrases, 1 more than before, of which 2 begin like another."
+    assert page.locator("#status").inner_text() == says
     slider.fill("6")
     wait(page, "document.getElementById('status').textContent.includes('1 fewer')")
-    assert phrases(page).count("Neural") == 1
+    assert "neural again" not in phrases(page)
     assert slider.get_attribute("aria-valuetext") == "all"
     assert [options["window"] for _, options in generator.batches] == [1, 0, "all"]
 
@@ -227,7 +228,10 @@ def test_a_hostile_text_shows_as_it_is(page):
 
 def test_ten_thousand_words_leave_the_page_usable(page):
     find(page, "Neural machines. " + "word after another word " * 2500)
-    assert page.locator("#status").inner_text() == "Read all 10,002 words; found 5 phrases."
+    assert (
+        page.locator("#status").inner_text()
+        == "Read all 10,002 words; found 5 phrases, of which 1 begins like another."
+    )
     point(page, "Neural machines")
     began = page.evaluate("performance.now()")
     point(page, "another")
@@ -252,6 +256,31 @@ def test_examples_and_files(page, tmp_path):
     (tmp_path / "paper.pdf").write_bytes(b"%PDF")
     page.locator("#file").set_input_files(tmp_path / "paper.pdf")
     page.get_by_role("alert").get_by_text("Only plain text files").wait_for()
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ("A title\nand a text", {"title": "A title", "text": "and a text"}),
+        ("A title\n\nand a text\n", {"title": "A title", "text": "\nand a text\n"}),
+        ("One line", "One line"),
+        ("\nNo title", "\nNo title"),
+        ("No text\n- -", "No text\n- -"),
+        ("word " * 41 + "\nis no title", "word " * 41 + "\nis no title"),
+    ],
+)
+def test_a_short_first_line_is_the_title(page, generator, text, document):
+    find(page, text)
+    assert generator.batches[0][0] == [document]
+    assert page.locator("#marked").text_content() == text
+
+
+def test_the_slider_begins_where_the_model_does(open_page, generator):
+    generator.config = {"search": {"window": None}}
+    with serving(generator) as server:
+        page = open_page(server)
+        page.get_by_text("Model: fake.").wait_for()
+        assert page.get_by_label("Keep phrases apart", exact=True).get_attribute("aria-valuetext") == "all"
 
 
 def test_an_empty_text_is_answered_with_a_hint(page, generator):
@@ -292,7 +321,7 @@ def test_everything_can_be_read_in_light_and_dark(open_page, server, scheme):
     page = open_page(server, color_scheme=scheme, reduced_motion="reduce")
     find(page, TEXT)
     page.get_by_label("Keep phrases apart").fill("0")
-    page.get_by_text("said before", exact=True).wait_for()
+    page.get_by_text("neural again", exact=True).wait_for()
     measured = page.evaluate(CONTRASTS)
     point(page, "Neural machines")
     measured += page.evaluate(CONTRASTS)

@@ -87,8 +87,10 @@ def test_health_answers_while_all_that_may_wait_wait_and_the_rest_is_turned_away
 def test_what_is_under_way_when_it_stops_is_answered(generator, pool):
     with serving(generator) as server:
         generator.gate.clear()
-        answers = [pool.submit(post, server, {"documents": [f"text {n}"]}) for n in range(8)]
-        until(lambda: len(generator.batches) == 1 and server.worker.waiting == 7)
+        answers = [pool.submit(post, server, {"documents": ["text 0"]})]
+        until(lambda: len(generator.batches) == 1)
+        answers += [pool.submit(post, server, {"documents": [f"text {n}"]}) for n in range(1, 8)]
+        until(lambda: server.worker.waiting == 7)
         server.stop()
         until(lambda: not server.worker.ready)
         assert ask(server, "GET", "/readyz")[0] == 503
@@ -109,8 +111,10 @@ def test_a_model_that_never_ends_does_not_keep_the_server_from_stopping(generato
     monkeypatch.setattr("onmt_exhird.serve.server.DRAIN_SECONDS", 0.2)
     with serving(generator) as server:
         generator.gate.clear()
-        answers = [pool.submit(post, server, {"documents": [f"text {n}"]}) for n in range(2)]
-        until(lambda: len(generator.batches) == 1 and server.worker.waiting == 1)
+        answers = [pool.submit(post, server, {"documents": ["first"]})]
+        until(lambda: len(generator.batches) == 1)
+        answers.append(pool.submit(post, server, {"documents": ["second"]}))
+        until(lambda: server.worker.waiting == 1)
         server.stop()
         for answer in answers:
             status, _, problem = answer.result(10)

@@ -124,6 +124,36 @@ def test_one_request_s_trouble_is_not_its_neighbours_(worker, generator, pool, b
     assert told.value.status == status
 
 
+def test_a_long_request_is_given_up_when_its_client_goes(worker, generator):
+    """The generator is lazy: what has not been generated when the client goes is not generated."""
+    left, made = threading.Event(), []
+
+    def generate(documents, *, batch_size, **options):
+        for document in documents:
+            made.append(document)
+            yield generator.one(document)
+            left.set()
+
+    generator.generate = generate
+    with pytest.raises(ClientGone):
+        worker.generate(["a", "b", "c", "d"], {}, left.is_set)
+    assert made == ["a", "b"]
+    assert worker.generate(["e"], {}, stays)
+
+
+def test_a_wide_beam_is_many_documents_work(worker, generator):
+    sizes = []
+
+    def generate(documents, *, batch_size, beam_size=1):
+        sizes.append(batch_size)
+        return map(generator.one, documents)
+
+    generator.generate = generate
+    for options in ({}, {"beam_size": 2}, {"beam_size": 9}):
+        worker.generate(["a"] * 5, options, stays)
+    assert sizes == [5, 2, 1]
+
+
 def test_stopping_answers_what_was_taken_and_takes_no_more(worker, generator, pool, busy):
     taken = send(pool, worker, ["taken"], {})
     worker.stop()

@@ -31,7 +31,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         epilog="example: exhird serve --port 8000",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--model", metavar="M", help="a folder or a name; default: the model of the package")
+    parser.add_argument(
+        "--model", metavar="M", help="a folder, a .pt file or a name; default: the model of the package"
+    )
     parser.add_argument("--host", default="127.0.0.1", metavar="H", help="address to listen on; default: %(default)s")
     parser.add_argument("--port", type=int, default=8000, metavar="N", help="0: any free one; default: %(default)s")
     parser.add_argument(
@@ -58,7 +60,9 @@ def run(args: argparse.Namespace) -> int:
     def load() -> Generator:
         from onmt_exhird import KeyphraseGenerator
 
-        return KeyphraseGenerator.from_pretrained(args.model)
+        generator = KeyphraseGenerator.from_pretrained(args.model)
+        generator("What is only made once, when it is needed first, is made now, not for the first request.")
+        return generator
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     quieten_waitress()

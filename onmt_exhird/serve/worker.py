@@ -178,8 +178,12 @@ class Worker:
 
     def _answer(self, jobs: Sequence[Job]) -> None:
         try:
-            results = iter(self._generate([document for job in jobs for document in job.documents], jobs[0].options))
+            results = iter(self._generate(jobs))
             answers = [[next(results) for _ in job.documents] for job in jobs]
+        except ClientGone as error:
+            for job in jobs:
+                job.fail(error)
+            return
         except Exception as error:
             if len(jobs) > 1:  # one request's trouble is not its neighbours'
                 for job in jobs:
@@ -193,10 +197,17 @@ class Worker:
             except InvalidStateError:  # abandoned in the meantime
                 continue
 
-    def _generate(self, documents: Sequence[Document], options: Mapping[str, Any]) -> list[Keyphrases]:
+    def _generate(self, jobs: Sequence[Job]) -> list[Keyphrases]:
+        """The results of all documents of all jobs; given up when nobody waits for any of them any more."""
         assert self.generator is not None
-        began = time.perf_counter()
-        results = list(self.generator.generate(documents, batch_size=len(documents), **options))
+        documents = [document for job in jobs for document in job.documents]
+        options = jobs[0].options
+        at_once = max(1, self.limits.documents // options.get("beam_size", 1))  # a beam is so many documents' work
+        began, results = time.perf_counter(), []
+        for result in self.generator.generate(documents, batch_size=at_once, **options):
+            results.append(result)
+            if len(results) < len(documents) and all(job.answer.done() or job.gone() for job in jobs):
+                raise ClientGone
         seconds = time.perf_counter() - began
         self.metrics.count_batch(len(documents), seconds)
         self._seconds_per_document += 0.2 * (seconds / len(documents) - self._seconds_per_document)

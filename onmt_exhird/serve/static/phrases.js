@@ -2,10 +2,6 @@
 
 import { cutIntoWords, percent } from "./text.js";
 
-export function keyOf(phrase, times) {
-  return `${times} ${phrase.text}`;
-}
-
 function make(tag, name, text) {
   const element = document.createElement(tag);
   if (name) element.className = name;
@@ -29,7 +25,7 @@ export function drawPhrases(shown, pointed) {
 function makeRow(phrase, index) {
   const row = make("li");
   row.dataset.index = index;
-  row.dataset.key = phrase.key;
+  row.dataset.text = phrase.text;
   const tick = make("input");
   tick.type = "checkbox";
   tick.setAttribute("aria-label", `Keep ${phrase.label}`);
@@ -38,6 +34,7 @@ function makeRow(phrase, index) {
   const button = make("button", "phrase");
   button.type = "button";
   button.setAttribute("aria-describedby", "hint");
+  button.append(...label(phrase));
   const bar = make("span", "bar");
   const fill = make("span");
   fill.style.width = `${100 * phrase.score}%`;
@@ -45,8 +42,11 @@ function makeRow(phrase, index) {
   const score = make("span", "score", percent(phrase.score));
   score.title = "How sure the model is";
   const facts = make("span", "facts quiet");
-  if (phrase.again) facts.append(make("span", "again", "said before"));
-  else if (phrase.spans.length > 1) facts.append(make("span", "", `${phrase.spans.length} times`));
+  if (phrase.like !== null) {
+    const alike = make("span", "alike", "begins alike");
+    alike.title = `Begins like “${phrase.like}”`;
+    facts.append(alike);
+  } else if (phrase.spans.length > 1) facts.append(make("span", "", `${phrase.spans.length} times`));
   facts.append(score);
   row.append(holder, button, facts, bar);
   return row;
@@ -56,21 +56,17 @@ function update(row, shown, pointed) {
   const index = Number(row.dataset.index);
   const phrase = shown.phrases[index];
   const on = pointed !== null && pointed.phrase === index;
-  row.classList.toggle("off", shown.off.has(phrase.key));
+  row.classList.toggle("off", shown.off.has(phrase.text));
   row.classList.toggle("on", on);
-  row.querySelector("input").checked = !shown.off.has(phrase.key);
+  row.querySelector("input").checked = !shown.off.has(phrase.text);
   const button = row.querySelector(".phrase");
-  if (button.words !== (phrase.attention ?? null)) {
-    button.words = phrase.attention ?? null;
-    button.replaceChildren(...label(phrase));
-  }
   button.querySelectorAll(".word").forEach((word) => word.classList.toggle("on", on && pointed.word === Number(word.dataset.word)));
 }
 
 // The phrase as the text writes it, or as the model does where the two have different words.
 function label(phrase) {
-  const words = phrase.attention?.words.map(({ word }) => word);
-  const parts = words && (cutIntoWords(phrase.label, words) ?? cutIntoWords(phrase.text, words));
+  const words = phrase.attention.words.map(({ word }) => word);
+  const parts = cutIntoWords(phrase.label, words) ?? cutIntoWords(phrase.text, words);
   if (!parts) return [document.createTextNode(phrase.label)];
   return parts.map(({ text, word }) => {
     if (word === null) return document.createTextNode(text);

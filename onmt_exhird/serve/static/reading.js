@@ -1,6 +1,6 @@
 // The text with its marks and its shading, and in words what the shading shows.
 
-import { heaviest, percent, pieces } from "./text.js";
+import { endOf, heaviest, percent, pieces } from "./text.js";
 
 const LEVELS = 8;
 const at = (id) => document.getElementById(id);
@@ -21,22 +21,14 @@ function attentionAt(shown, pointed) {
 
 export function drawText(shown, pointed) {
   const { text, result, phrases, units, off } = shown;
-  const places = new Map(); // a phrase said twice stands in one place all the same
+  const ranges = [];
   phrases.forEach((phrase, index) => {
-    if (off.has(phrase.key)) return;
-    for (const [start, end] of phrase.spans) {
-      const place = places.get(`${start} ${end}`) ?? { start: units(start), end: units(end), phrases: [] };
-      place.phrases.push(index);
-      places.set(`${start} ${end}`, place);
-    }
+    if (off.has(phrase.text)) return;
+    for (const [start, end] of phrase.spans) ranges.push({ start: units(start), end: units(end), phrase: index });
   });
-  const ranges = [...places.values()];
   const attention = attentionAt(shown, pointed);
   if (attention) ranges.push(...shades(result.tokens, weightsOf(attention, pointed.word), units));
-  if (result.truncated && result.tokens) {
-    const last = units(result.tokens.reduce((end, { span }) => Math.max(end, span[1]), 0));
-    ranges.push({ start: last, end: text.length, unread: true });
-  }
+  if (result.truncated) ranges.push({ start: units(endOf(result.tokens)), end: text.length, unread: true });
   at("marked").classList.toggle("shaded", attention !== null);
   at("marked").replaceChildren(...pieces(text.length, ranges).map((piece) => drawPiece(text, piece, pointed)));
 }
@@ -54,13 +46,13 @@ function shades(tokens, weights, units) {
 function drawPiece(text, { start, end, over }, pointed) {
   const words = text.slice(start, end);
   if (!over.length) return document.createTextNode(words);
-  const marks = over.filter(({ phrases }) => phrases);
+  const marks = over.filter(({ phrase }) => phrase !== undefined);
   const piece = document.createElement(marks.length ? "mark" : "span");
   piece.textContent = words;
   if (marks.length) {
-    piece.dataset.phrase = marks[marks.length - 1].phrases[0];
+    piece.dataset.phrase = marks[marks.length - 1].phrase;
     piece.classList.toggle("twice", marks.length > 1);
-    piece.classList.toggle("on", pointed !== null && marks.some(({ phrases }) => phrases.includes(pointed.phrase)));
+    piece.classList.toggle("on", pointed !== null && marks.some(({ phrase }) => phrase === pointed.phrase));
   }
   for (const { level, unread } of over) {
     if (level) piece.classList.add("look", `look-${level}`);

@@ -2,17 +2,16 @@
 
 import { format, toClipboard } from "./copy.js";
 import { EXAMPLES } from "./examples.js";
-import { drawPhrases, keyOf } from "./phrases.js";
+import { drawPhrases } from "./phrases.js";
 import { drawLook, drawText } from "./reading.js";
 import { askKeyphrases, askModel } from "./service.js";
-import { countWords, unitsOf } from "./text.js";
+import { asDocument, countWords, endOf, unitsOf } from "./text.js";
 
 const WINDOWS = [0, 1, 2, 3, 4, 5, "all"];
-const MANY_WORDS = 2000; // where the model looked is asked for with the phrases up to here, beyond it when pointed at
 const at = (id) => document.getElementById(id);
 const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-let shown = null; // what the page shows: {text, options, result, phrases, units, off}
+let shown = null; // what the page shows: {text, result, phrases, units, off}
 let pointed = null; // {phrase, word}: indices; word is null for the phrase as a whole
 let running = null; // the request under way
 let limits = { bytes: 4000000 };
@@ -26,12 +25,12 @@ function tell(sentence) {
   at("problem").firstElementChild.textContent = sentence;
 }
 
-function currentOptions() {
-  return { window: WINDOWS[at("window").valueAsNumber] };
+function currentWindow() {
+  return WINDOWS[at("window").valueAsNumber];
 }
 
 function describeWindow() {
-  const window = currentOptions().window;
+  const window = currentWindow();
   const back = window === "all" ? "any phrase" : window === 1 ? "the phrase" : `any of the ${window} phrases`;
   const sentence = window ? `A phrase may not begin with the same word as ${back} before it.` : "Off: phrases may repeat each other.";
   at("window-says").textContent = sentence;
@@ -52,12 +51,11 @@ async function find() {
     at("text").focus();
     return;
   }
-  const options = currentOptions();
-  const result = await request(text, { ...options, attention: countWords(text) <= MANY_WORDS });
-  if (result) await show(text, options, result);
+  const result = await request(text);
+  if (result) await show(text, result);
 }
 
-async function request(text, options) {
+async function request(text) {
   running?.abort();
   running = new AbortController();
   const mine = running;
@@ -67,7 +65,8 @@ async function request(text, options) {
     if (new Blob([text]).size > limits.bytes) {
       throw new Error(`The text is larger than ${limits.bytes.toLocaleString("en")} bytes, the most this server takes.`);
     }
-    const result = await askKeyphrases(text, options, mine.signal);
+    const options = { window: currentWindow(), attention: true };
+    const result = await askKeyphrases(asDocument(text), options, mine.signal);
     tell("");
     return result;
   } catch (error) {
@@ -83,19 +82,19 @@ async function request(text, options) {
   }
 }
 
-async function show(text, options, result) {
+async function show(text, result) {
   const before = shown;
   const units = unitsOf(text);
-  const seen = new Map();
+  const begun = new Map(); // the phrase that first began with a word
   const phrases = result.keyphrases.map((phrase) => {
-    const times = (seen.get(phrase.text) || 0) + 1;
-    seen.set(phrase.text, times);
-    const label = phrase.surface ?? phrase.text;
-    return { ...phrase, label, again: times > 1, key: keyOf(phrase, times) };
+    const [first] = phrase.text.split(" ");
+    const like = begun.get(first) ?? null;
+    if (like === null) begun.set(first, phrase.text);
+    return { ...phrase, label: phrase.surface ?? phrase.text, like };
   });
   const same = before && before.text === text;
-  shown = { text, options, result, phrases, units, off: same ? before.off : new Set() };
-  if (same && !calm) await fade(new Set(phrases.map(({ key }) => key)));
+  shown = { text, result, phrases, units, off: same ? before.off : new Set() };
+  if (same && !calm) await fade(new Set(phrases.map(({ text }) => text)));
   pointed = null;
   at("result").hidden = false;
   draw();
@@ -103,8 +102,8 @@ async function show(text, options, result) {
 }
 
 // Let the phrases go that are no longer there, before the rest closes up.
-async function fade(keys) {
-  const leaving = [...document.querySelectorAll("#list li")].filter((row) => !keys.has(row.dataset.key));
+async function fade(texts) {
+  const leaving = [...document.querySelectorAll("#list li[data-text]")].filter((row) => !texts.has(row.dataset.text));
   leaving.forEach((row) => row.classList.add("leaving"));
   if (leaving.length) await new Promise((resolve) => setTimeout(resolve, 350));
 }
@@ -115,38 +114,27 @@ function summary(before) {
   const many = words.toLocaleString("en");
   let read = `Read ${words === 1 ? "1 word" : `all ${many} words`}`;
   if (result.truncated) {
-    const last = result.tokens?.reduce((end, { span }) => Math.max(end, span[1]), 0);
-    const count = last === undefined ? null : countWords(text.slice(0, shown.units(last)));
-    read = count === null ? `Read only the beginning of ${many} words` : `Read only the first ${count.toLocaleString("en")} of ${many} words`;
+    const count = countWords(text.slice(0, shown.units(endOf(result.tokens))));
+    read = `Read only the first ${count.toLocaleString("en")} of ${many} words`;
   }
-  const repeats = phrases.filter(({ again }) => again).length;
+  const alike = phrases.filter(({ like }) => like !== null).length;
   const found = phrases.length === 1 ? "1 phrase" : `${phrases.length || "no"} phrases`;
   const fewer = before ? before.length - phrases.length : 0;
   const change = fewer > 0 ? `, ${fewer} fewer than before` : fewer < 0 ? `, ${-fewer} more than before` : "";
-  return `${read}; found ${found}${change}${repeats ? `, ${repeats} of them said before` : ""}.`;
+  return `${read}; found ${found}${change}${alike ? `, of which ${alike} ${alike === 1 ? "begins" : "begin"} like another` : ""}.`;
 }
 
 function draw() {
   drawPhrases(shown, pointed);
   drawText(shown, pointed);
   drawLook(shown, pointed);
-  const kept = shown.phrases.length - shown.phrases.filter(({ key }) => shown.off.has(key)).length;
+  const kept = shown.phrases.filter(({ text }) => !shown.off.has(text)).length;
   document.querySelectorAll("[data-copy]").forEach((button) => (button.disabled = kept === 0));
 }
 
-// Point at a phrase (or a word of it), asking for where the model looked if that is not known yet.
-async function point(phrase, word) {
-  if (!shown || (pointed && pointed.phrase === phrase && pointed.word === word)) return;
+function point(phrase, word) {
+  if (pointed && pointed.phrase === phrase && pointed.word === word) return;
   pointed = { phrase, word };
-  const mine = shown;
-  if (!mine.result.tokens) {
-    if (running) return;
-    const result = await request(mine.text, { ...mine.options, attention: true });
-    if (!result || shown !== mine) return;
-    mine.result = result;
-    mine.phrases.forEach((one, i) => (one.attention = result.keyphrases[i]?.attention));
-    say(summary(null));
-  }
   draw();
 }
 
@@ -184,7 +172,7 @@ function onKeys(event) {
   const turn = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (step) buttons[buttons.indexOf(event.target) + step]?.focus();
   if (turn) {
-    const most = shown.phrases[target.phrase].attention?.words.length ?? 0;
+    const most = shown.phrases[target.phrase].attention.words.length;
     const word = (pointed?.word ?? -1) + turn;
     point(target.phrase, word < 0 ? null : Math.min(word, most - 1));
   }
@@ -193,14 +181,14 @@ function onKeys(event) {
 
 function onTick(event) {
   const row = event.target.closest("li");
-  const { key } = shown.phrases[Number(row.dataset.index)];
-  if (event.target.checked) shown.off.delete(key);
-  else shown.off.add(key);
+  const { text } = shown.phrases[Number(row.dataset.index)];
+  if (event.target.checked) shown.off.delete(text);
+  else shown.off.add(text);
   draw();
 }
 
 async function onCopy(event) {
-  const kept = shown.phrases.filter(({ key }) => !shown.off.has(key));
+  const kept = shown.phrases.filter(({ text }) => !shown.off.has(text));
   const text = format(kept, event.target.dataset.copy);
   const done = await toClipboard(text);
   at("by-hand").hidden = done;
@@ -234,6 +222,9 @@ async function meet() {
     const model = await askModel();
     limits = model.limits;
     at("model").textContent = `Model: ${model.name}.`;
+    const window = model.config.search?.window;
+    if (window !== undefined && !shown) at("window").valueAsNumber = WINDOWS.indexOf(WINDOWS.includes(window) ? window : "all");
+    describeWindow();
   } catch (error) {
     if (error.wait) setTimeout(meet, 1000 * error.wait);
     else tell(error.message);

@@ -27,9 +27,9 @@ export function askModel() {
   return ask("v1/model", {});
 }
 
-// The result of one text; `signal` takes the request back.
-export async function askKeyphrases(text, options, signal) {
-  const body = JSON.stringify({ documents: [text], ...options });
+// The result of one document; `signal` takes the request back.
+export async function askKeyphrases(document, options, signal) {
+  const body = JSON.stringify({ documents: [document], ...options });
   const headers = { "Content-Type": "application/json" };
   return (await ask("v1/keyphrases", { method: "POST", headers, body, signal })).results[0];
 }

@@ -12,6 +12,21 @@ export function countWords(text) {
   return (text.match(/\S+/g) || []).length;
 }
 
+// Where the last of some tokens ends.
+export function endOf(tokens) {
+  return tokens.reduce((end, { span }) => Math.max(end, span[1]), 0);
+}
+
+const SHORT = 40; // words of a first line that can be a title
+
+// A short first line is the title. Title and text are joined by a line break again, so that places stay the same.
+export function asDocument(text) {
+  const end = text.indexOf("\n");
+  const [title, rest] = [text.slice(0, Math.max(end, 0)), text.slice(end + 1)];
+  const real = /[\p{L}\p{N}]/u;
+  return real.test(title) && real.test(rest) && countWords(title) <= SHORT ? { title, text: rest } : text;
+}
+
 // Split [0, length) at every start and end of the ranges {start, end, ...}; each piece knows the ranges over it.
 export function pieces(length, ranges) {
   const real = ranges.filter(({ start, end }) => start < end);
