@@ -50,12 +50,11 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def run(args: argparse.Namespace) -> int:
+    if not 0.001 <= args.max_megabytes <= 1000:
+        raise ExhirdError(f"--max-megabytes {args.max_megabytes:g} is not between 0.001 and 1000")
     from onmt_exhird.serve.limits import MEGABYTE, Limits
     from onmt_exhird.serve.server import Server, quieten_waitress
     from onmt_exhird.serve.worker import Generator
-
-    if not 0.001 <= args.max_megabytes <= 1000:
-        raise ExhirdError(f"--max-megabytes {args.max_megabytes:g} is not between 0.001 and 1000")
 
     def load() -> Generator:
         from onmt_exhird import KeyphraseGenerator

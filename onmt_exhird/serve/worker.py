@@ -11,14 +11,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.generator.results import Keyphrases
 from onmt_exhird.serve.body import Document
 from onmt_exhird.serve.limits import Limits
 from onmt_exhird.serve.metrics import Metrics
 from onmt_exhird.serve.problems import ClientGone, Problem
+
+if TYPE_CHECKING:  # it imports torch, which takes longer than listening
+    from onmt_exhird.generator.results import Keyphrases
 
 logger = logging.getLogger(__name__)
 
