@@ -212,12 +212,12 @@ def parse_record(data: bytes, keys: Keys) -> Record:
     >>> parse_record(b'{"title": "Graphs", "text": "We colour.", "keyword": "graph;tree"}', Keys())
     Record(title='Graphs', body='We colour.', keywords=['graph', 'tree'])
     """
-    record = _parse_object(data)
-    title, body = (_take_text(record, names) for names in (keys.title, keys.text))
+    record = parse_object(data)
+    title, body = (take_text(record, names) for names in (keys.title, keys.text))
     return Record(title, body, _take_keywords(record, keys.keywords))
 
 
-def _parse_object(data: bytes) -> dict[str, Any]:
+def parse_object(data: bytes) -> dict[str, Any]:
     try:
         record = json.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -240,7 +240,7 @@ def _take(record: dict[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
     raise Unusable("missing key", f"no key {' or '.join(map(repr, names))}; there is {', '.join(map(repr, record))}")
 
 
-def _take_text(record: dict[str, Any], names: tuple[str, ...]) -> str:
+def take_text(record: dict[str, Any], names: tuple[str, ...]) -> str:
     name, value = _take(record, names)
     if value is not None and not isinstance(value, str):
         raise Unusable("not a record", f"{name!r} is not a string but {_name_type(value)}")
@@ -270,7 +270,7 @@ def read_titles(path: Path, keys: Keys) -> Iterator[str]:
         if raw.fault:
             raise ExhirdError(f"{raw.place}: {raw.fault}; mend the file, or its titles are not all known")
         try:
-            title = _take_text(_parse_object(raw.json), keys.title)
+            title = take_text(parse_object(raw.json), keys.title)
         except Unusable as reason:
             raise ExhirdError(f"{raw.place}: {reason}; mend the record, or its title is not known") from None
         if key := title_key(title):

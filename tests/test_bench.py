@@ -29,7 +29,7 @@ TINY = ["-hidden_size", "14", "-word_vec_size", "6"]
 @pytest.fixture(scope="module", autouse=True)
 def _benchmarks() -> None:
     """bench.py imports these when it needs them."""
-    for name in ("bench_models", "bench_text"):
+    for name in ("bench_models", "bench_text", "bench_generate"):
         load_tool(name)
 
 
@@ -83,6 +83,16 @@ def test_text_is_measured_and_equals_the_reference(what: str, capsys: pytest.Cap
     assert found["gflops"] is None and found["fraction_of_peak"] is None
     assert all(found[key] > 0 for key in KEYS - {"gflops", "fraction_of_peak"})
     assert found["same_as_reference"] is True
+
+
+def test_generating_is_measured_from_raw_texts_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text("".join(f'{{"title": "On graph {n}", "abstract": "Trees and graphs."}}\n' for n in range(5)))
+    for source in ([], ["--texts", str(texts)]):
+        found = run(capsys, "generate", *SMALL, "--repeat", "1", *source)
+        assert found.keys() >= KEYS and found["docs_per_cpu_second"] > 0
+        assert found["documents"] == (5 if source else 60) and found["phrases_per_document"] > 1
+        assert 1 < found["cold_to_import_torch"] < 10
 
 
 def test_without_json_every_line_is_a_key_and_its_value(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from onmt_exhird.cli import main, prepare
-from onmt_exhird.cli.prepare import Part, Tally, is_test, ordered_map, whole_files
+from onmt_exhird.cli.prepare import Part, Tally, is_test, ordered_map
+from onmt_exhird.cli.whole_files import whole_files
 from onmt_exhird.errors import ExhirdError
 
 GOOD = {"title": "Graphs", "abstract": "We cut 3 trees.", "keywords": ["roots", "tree"]}

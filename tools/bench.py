@@ -1,5 +1,6 @@
-"""Measure how fast training, decoding, preparing and evaluating are, and how near the machine's peak.
+"""Measure how fast training, decoding, generating, preparing and evaluating are, and how near the machine's peak.
 
+    python tools/bench.py generate --texts abstracts.jsonl --model folder --against yake
     python tools/bench.py train --batch 10 --json
     python tools/bench.py decode --threads 2 --beam 4
     python tools/bench.py train -exclusive_loss_window 4
@@ -36,6 +37,8 @@ keys of the JSON:
   rss_mb            the most memory of the process before the reference runs (prepare, evaluate: of the largest one)
   ratio_to_reference   CPU seconds of the plain implementation on the same documents, divided by ours
   same_as_reference    share of documents with the same output, or whether the output is the same
+  yake_docs_per_cpu_second, ratio_to_yake   YAKE, three words at most, ten phrases, and our speed divided by it
+  cold_to_import_torch   CPU seconds of exhird generate for one text, divided by those of importing torch
 
 the plain implementation (tools/reference_model.py, tools/reference_text.py):
   train     a padded grid of phrases and words, the whole distribution at every position, autograd, Adam
@@ -60,23 +63,30 @@ def build_parser() -> argparse.ArgumentParser:
         add_help=False,  # -h would take onmt_train's -hidden_size for itself
     )
     parser.add_argument("--help", action="help", help="show this and exit")
-    parser.add_argument("what", choices=("train", "decode", "prepare", "evaluate"))
-    parser.add_argument("--batch", type=positive, metavar="N", help="documents in a batch (train: 10, decode: 512)")
+    parser.add_argument("what", choices=("train", "decode", "generate", "prepare", "evaluate"))
+    parser.add_argument(
+        "--batch", type=positive, metavar="N", help="documents in a batch (train: 10, decode: 512, generate: 64)"
+    )
     parser.add_argument("--threads", type=positive, default=1, metavar="N", help="threads, or jobs (default 1)")
     parser.add_argument("--json", action="store_true", help="print a JSON object and nothing else")
     parser.add_argument("--config", type=Path, default=RECIPE, metavar="YAML", help="recipe (default: kp20k/exhird)")
-    parser.add_argument("--beam", type=positive, default=1, metavar="N", help="decode: beam size (default 1, greedy)")
+    parser.add_argument("--beam", type=positive, default=1, metavar="N", help="decode, generate: beam size (default 1)")
     parser.add_argument("--repeat", type=positive, default=5, metavar="N", help="repetitions (default 5)")
     parser.add_argument("--steps", type=positive, default=20, metavar="N", help="train: in a repetition (default 20)")
     parser.add_argument(
         "--documents",
         type=positive,
         metavar="N",
-        help="train: to draw batches from (20,000, the recipe's bucket); decode: 512; prepare, evaluate: 3,000",
+        help="train: to draw batches from (20,000, the recipe's bucket); decode: 512; generate: 500; others: 3,000",
     )
     parser.add_argument("--source", type=positive, default=190, metavar="N", help="mean source tokens (default 190)")
     parser.add_argument("--target", type=positive, default=27, metavar="N", help="mean target tokens (default 27)")
     parser.add_argument("--vocab", type=positive, default=50_004, metavar="N", help="vocabulary (default 50,004)")
+    parser.add_argument("--model", type=Path, metavar="M", help="generate: a model folder (default: an untrained one)")
+    parser.add_argument(
+        "--texts", type=Path, metavar="FILE", help="generate: lines or records (default: invented ones)"
+    )
+    parser.add_argument("--against", choices=["yake"], help="generate: measure this on the same texts, too")
     parser.add_argument("--no-reference", action="store_true", help="leave the plain implementation out")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of documents and weights (default 1)")
     return parser
@@ -90,12 +100,17 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         raise ExhirdError(f"{args.config} is no file: give a recipe with --config")
     args.config = args.config.resolve()
     args.clock = Stopwatch(args.repeat)
-    if args.what in ("prepare", "evaluate"):
+    for name in ("model", "texts"):
+        if (path := getattr(args, name)) is not None:
+            setattr(args, name, path.resolve())
+    if args.what in ("prepare", "evaluate", "generate"):
         if args.options:
             raise ExhirdError(f"unknown option {args.options[0]} for {args.what}")
+        import bench_generate
         import bench_text
 
-        work = {"prepare": bench_text.bench_prepare, "evaluate": bench_text.bench_evaluate}[args.what]
+        works = {"prepare": bench_text.bench_prepare, "evaluate": bench_text.bench_evaluate}
+        work = (works | {"generate": bench_generate.bench_generate})[args.what]
     else:
         import bench_models
         import torch

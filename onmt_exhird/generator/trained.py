@@ -84,7 +84,8 @@ class Trained:
         """The model, with these very tensors."""
         ids = StreamIds.find(self.tokens)
         special = SpecialIds(self.tokens.index(UNK), ids.pad, ids.start, ids.eos, ids.end)
-        with torch.device("meta"):  # no room and no random numbers for what is replaced at once
+        # Torch's "meta" device would save the random numbers, and cost a second of imports.
+        with torch.random.fork_rng(devices=[]):
             model = self.architecture.build(special)
         wanted = {name: tensor.shape for name, tensor in model.state_dict().items()}
         aliases = self.architecture.aliases()

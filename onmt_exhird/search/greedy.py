@@ -146,7 +146,8 @@ class _Pool:
             self.source = self.source or [own.new_empty(rows, *own.shape) for own in document.source]
             self._place(row, document)
             states.append(document.state)
-        self.state = self.kind(*map(torch.stack, zip(*states, strict=True)))
+        narrow = [[cut(own[None], like)[0] for own, like in zip(state, states[-1], strict=True)] for state in states]
+        self.state = self.kind(*map(torch.stack, zip(*narrow, strict=True)))
         start = self.model.ids.start
         known_as = start if self.constraint is None else self.constraint.ids.start
         self.hypotheses = Hypotheses(rows, known_as, self.model.ids.pad, self.scores.device)

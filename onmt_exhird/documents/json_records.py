@@ -1,0 +1,45 @@
+"""Documents from JSON: an object a line, or a ``.json`` file with a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from onmt_exhird.corpus import Unusable
+from onmt_exhird.documents.items import Item, Names
+from onmt_exhird.documents.lines import Lines, without_mark
+from onmt_exhird.records import Keys, RawRecord, parse_object, read_records, take_text
+
+
+def read_json_lines(lines: Lines, names: Names) -> Iterator[Item]:
+    """A document for each line that is not blank."""
+    for number, line in enumerate(lines, start=1):
+        if data := without_mark(line, number).strip():
+            yield item_of(RawRecord(f"{lines.name}, line {number}", data), names)
+
+
+def read_json(path: Path, names: Names) -> Iterator[Item]:
+    """A document for each record of a ``.json`` file, whatever its form."""
+    for raw in read_records(path):
+        yield item_of(raw, names)
+
+
+def item_of(raw: RawRecord, names: Names) -> Item:
+    """The document of a record: its text must be there, a title need not be.
+
+    >>> item_of(RawRecord("a.jsonl, line 1", b'{"id": 7, "title": "Graphs", "text": "We colour."}'), Names()).document
+    ('Graphs', 'We colour.')
+    """
+    if raw.fault:
+        return Item(raw.place, fault=f"{raw.fault}; no more is read from this file")
+    record = {}
+    usual = Keys()
+    try:
+        record = parse_object(raw.json)
+        body = take_text(record, (names.text,) if names.text else usual.text)
+        titled = names.title or any(name in record for name in usual.title)
+        title = take_text(record, (names.title,) if names.title else usual.title) if titled else ""
+    except Unusable as reason:
+        remedy = "; name the keys with --text-key, --title-key" if reason.kind == "missing key" else ""
+        return Item(raw.place, None, record.get(names.id or "id"), f"{reason}{remedy}", record)
+    return Item(raw.place, (title, body) if title else body, record.get(names.id or "id"), record=record)
