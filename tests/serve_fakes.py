@@ -1,21 +1,28 @@
-"""A generator without a model, as slow as one wants, and a real server around it."""
+"""A generator without a model, as slow as one wants, and a real server around it; and the command with a real one."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
+import os
 import re
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator.results import Keyphrase, Keyphrases, PhraseAttention, Token, WordAttention
 from onmt_exhird.serve.limits import Limits
 from onmt_exhird.serve.server import Server
+
+EXHIRD = Path(sys.executable).parent / "exhird"
 
 
 class FakeGenerator:
@@ -120,3 +127,19 @@ def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come true"
         time.sleep(0.005)
+
+
+def start(*options: object) -> SimpleNamespace:
+    """The command, once it says where to point the browser."""
+    process = subprocess.Popen(
+        [EXHIRD, "serve", "--port", "0", *map(str, options)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "open http://127.0.0.1:" in line:
+            return SimpleNamespace(process=process, port=int(line.split("127.0.0.1:")[1].split("/")[0]))
+    raise AssertionError(process.communicate()[1])

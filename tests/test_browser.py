@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
 
 import pytest
-from serve_fakes import FakeGenerator, serving
+from serve_fakes import EXHIRD, FakeGenerator, serving, start
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.browser
@@ -376,3 +378,44 @@ def test_only_the_last_of_quick_changes_is_shown_and_the_others_cost_nothing(pag
     generator.gate.set()
     wait(page, "!document.body.classList.contains('busy')")
     assert [options["window"] for _, options in generator.batches] == [1, 2, 4]  # 3 was taken back while it waited
+
+
+@pytest.fixture(scope="module")
+def model(trained, tmp_path_factory):
+    """What `exhird serve` needs for a model: nothing if one is shipped, else a small one made on the spot."""
+    from onmt_exhird.errors import ExhirdError
+    from onmt_exhird.generator.loading import load
+
+    try:
+        load(None)
+    except ExhirdError:
+        folder = tmp_path_factory.mktemp("browser") / "model"
+        subprocess.run([EXHIRD, "export", trained("exhird"), folder], check=True, capture_output=True)
+        return ["--model", folder]
+    return []
+
+
+def test_the_command_with_a_real_model_from_the_first_text_to_its_end(open_page, model):
+    server = start(*model)
+    page = open_page(server, permissions=["clipboard-read", "clipboard-write"])
+    text = "A note about linear graph\nwith neurons . it is named bodagolu . nothing on deep code here"
+    find(page, text)
+    first = phrases(page)
+    assert len(first) > 1 and page.locator("#marked").text_content() == text
+    page.locator("#list .phrase").first.focus()
+    page.get_by_role("heading", name="Where the model looked").wait_for()
+    assert shading(page)[0][0] == 8
+    page.get_by_label("Keep phrases apart", exact=True).fill("0")
+    wait(page, "document.getElementById('window-says').textContent.startsWith('Off')")
+    wait(page, "!document.body.classList.contains('busy')")
+    page.get_by_label("Keep phrases apart", exact=True).fill("1")
+    wait(page, f"document.querySelectorAll('#list .phrase').length === {len(first)}")
+    page.locator("#list input").first.uncheck()
+    page.get_by_role("button", name="List", exact=True).click()
+    page.get_by_text("Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").splitlines() == first[1:]
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(10) == 0
+    page.get_by_role("button", name="Find keyphrases").click()
+    page.get_by_role("alert").get_by_text("The server does not answer").wait_for()
+    page.complaints.clear()  # the browser itself logs a refused connection

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from conftest import make_document
-from serve_fakes import ask, post, until
+from serve_fakes import EXHIRD, ask, post, start, until
 
 from onmt_exhird import KeyphraseGenerator
 from onmt_exhird.cli import main
 from onmt_exhird.generator.api import CONSTRAINTS
-
-EXHIRD = Path(sys.executable).parent / "exhird"
 
 
 @pytest.fixture(scope="module")
@@ -45,22 +40,6 @@ def one_thread():
 @pytest.fixture(scope="module")
 def generator(folder) -> KeyphraseGenerator:
     return KeyphraseGenerator.from_pretrained(folder)
-
-
-def start(*options: object) -> SimpleNamespace:
-    """The command, once it says where to point the browser."""
-    process = subprocess.Popen(
-        [EXHIRD, "serve", "--port", "0", *map(str, options)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "open http://127.0.0.1:" in line:
-            return SimpleNamespace(process=process, port=int(line.split("127.0.0.1:")[1].split("/")[0]))
-    raise AssertionError(process.communicate()[1])
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ def test_health_answers_while_all_that_may_wait_wait_and_the_rest_is_turned_away
     generator.gate.set()
     for answer in (first, *others):
         assert answer.result(20)[0] == 200
-    assert max(len(documents) for documents, _ in generator.batches) == limits.documents
+    assert max(len(documents) for documents, _ in generator.batches) == limits.batch
 
 
 def test_what_is_under_way_when_it_stops_is_answered(generator, pool):

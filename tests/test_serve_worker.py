@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -26,7 +27,7 @@ def generator():
 @pytest.fixture
 def worker(generator):
     loaded = threading.Event()
-    worker = Worker(lambda: generator, Limits(documents=5, waiting=12), Metrics(), loaded.set)
+    worker = Worker(lambda: generator, Limits(batch=5, waiting=12), Metrics(), loaded.set)
     worker.start()
     assert loaded.wait(10)
     yield worker
@@ -65,9 +66,32 @@ def test_what_has_come_is_taken_at_once_up_to_a_batch(worker, generator, pool, b
     assert [len(documents) for documents, _ in generator.batches] == [1, 4, 4]
 
 
-def test_nothing_is_waited_for(worker, generator):
-    worker.generate(["alone"], {}, stays)
-    assert generator.batches == [(["alone"], {})]
+def test_one_who_is_alone_waits_for_nobody(worker, generator):
+    for _ in range(3):
+        worker.generate(["alone"], {}, stays)
+    assert [documents for documents, _ in generator.batches] == [["alone"]] * 3
+
+
+def test_clients_that_were_answered_together_are_taken_together_again(worker, generator, pool, busy):
+    """The model takes a second and the clients, one after another, a tenth of that to return."""
+    generate = generator.generate
+
+    def slowly(*arguments, **options):
+        time.sleep(1)
+        return generate(*arguments, **options)
+
+    def client(number):
+        for _ in range(3):
+            worker.generate(["text"], {}, stays)
+            time.sleep(0.01 * number)
+
+    generator.generate = slowly
+    clients = [pool.submit(client, number) for number in range(5)]
+    until(lambda: worker.waiting == 5)
+    generator.gate.set()
+    for one in clients:
+        one.result(20)
+    assert [len(documents) for documents, _ in generator.batches] == [1, 5, 5, 5]
 
 
 def test_only_equal_options_share_a_batch_and_the_first_come_is_served_first(worker, generator, pool, busy):

@@ -12,12 +12,14 @@ class Limits:
     """Bounds of the service; those of a single request are also in openapi.json.
 
     bytes       of a request's body
-    documents   of a request, and of what the model takes at once
+    documents   of a request
+    batch       documents that the model takes at once
     waiting     documents that may wait for the model; more are turned away (429)
     """
 
     bytes: int = 4 * MEGABYTE
     documents: int = 32
+    batch: int = 64
     waiting: int = 128
     window: int = 100
     max_phrases: int = 50
@@ -26,7 +28,7 @@ class Limits:
     @property
     def threads(self) -> int:
         """Enough for every request that may wait or be under way (of one document each) and four that never wait."""
-        return self.waiting + self.documents + 4
+        return self.waiting + self.batch + 4
 
     @property
     def unread_bytes(self) -> int:

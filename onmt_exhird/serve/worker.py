@@ -156,7 +156,21 @@ class Worker:
             self.failure = error
         self._on_change()
         while self.generator is not None and self._take():
+            began = time.perf_counter()
             self._answer(self._under_way)
+            if len(self._under_way) > 1:
+                self._let_them_return(time.perf_counter() - began)
+
+    def _let_them_return(self, seconds: float) -> None:
+        """Clients that ask again and again, answered together, come back one by one, within milliseconds.
+
+        Taken at once, the first of them would be a batch alone, and a small batch takes nearly as long as a large one:
+        with 50 clients that was a third of the throughput. So a tenth of the time of the batch is left to them.
+        """
+        answered = sum(len(job.documents) for job in self._under_way)
+        with self._changed:
+            self._under_way = []
+            self._changed.wait_for(lambda: self._stopping or self._count_waiting() >= answered, seconds / 10)
 
     def _take(self) -> bool:
         """Put under way the job that came first and those with its options, as far as they go into one batch."""
@@ -170,7 +184,7 @@ class Worker:
                     return False
                 self._changed.wait()
             first = self._queue[0]
-            room = self.limits.documents
+            room = self.limits.batch
             for job in list(self._queue):
                 if job.options == first.options and len(job.documents) <= room:
                     room -= len(job.documents)
@@ -204,7 +218,7 @@ class Worker:
         assert self.generator is not None
         documents = [document for job in jobs for document in job.documents]
         options = jobs[0].options
-        at_once = max(1, self.limits.documents // options.get("beam_size", 1))  # a beam is so many documents' work
+        at_once = max(1, self.limits.batch // options.get("beam_size", 1))  # a beam is so many documents' work
         began, results = time.perf_counter(), []
         for result in self.generator.generate(documents, batch_size=at_once, **options):
             results.append(result)
