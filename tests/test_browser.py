@@ -135,7 +135,7 @@ def test_pointing_shades_the_text_by_phrase_and_by_word(page):
     assert page.locator("#look-words").inner_text().count("was copied from the text (90 %)") == 2
     assert "not allowed to begin with “graph”" in page.locator("#look-not").inner_text()
     rows = page.locator("#look-table tr").all_inner_texts()
-    assert rows[0].split("\t") == ["machines (3 places)", "53 %"]  # 3 * 9 of 2 * 9 + 3 * 9 + 6 * 1
+    assert rows[0].split("\t") == ["neural", "18 %"]  # 9 of 2 * 9 + 3 * 9 + 6 * 1
     page.get_by_role("button", name="Done").click()
     assert shading(page) == [] and page.locator("#look").is_hidden()
 
@@ -238,7 +238,7 @@ def test_ten_thousand_words_leave_the_page_usable(page):
     began = page.evaluate("performance.now()")
     point(page, "another")
     assert page.evaluate("performance.now()") - began < 2000
-    assert page.locator("#look-table tr").first.inner_text().startswith("another (2500 places)")
+    assert page.locator("#look-table tr").first.inner_text().startswith("another")
 
 
 def test_examples_and_files(page, tmp_path):

@@ -38,7 +38,7 @@ function shades(tokens, weights, units) {
   const found = [];
   tokens.forEach(({ span }, i) => {
     const level = Math.round((LEVELS * weights[i]) / most);
-    if (level > 0) found.push({ start: units(span[0]), end: units(span[1]), level: Math.min(level, LEVELS) });
+    if (level > 1) found.push({ start: units(span[0]), end: units(span[1]), level: Math.min(level, LEVELS) });
   });
   return found;
 }
@@ -87,11 +87,11 @@ function describeWord({ word, copied }, on) {
   return item;
 }
 
-function describeShare({ text, weight, places }) {
+function describeShare({ text, weight }) {
   const row = document.createElement("tr");
   const head = document.createElement("th");
   head.scope = "row";
-  head.textContent = places > 1 ? `${text} (${places} places)` : text;
+  head.textContent = text;
   const cell = document.createElement("td");
   cell.textContent = percent(weight);
   row.append(head, cell);

@@ -60,17 +60,15 @@ export function cutIntoWords(label, words) {
   return at === label.length ? parts : null;
 }
 
-// Weights summed over equal words of the text, the heaviest first: [{text, weight, places}].
+// The words of the text with the most weight in one place, as the shading shows them: [{text, weight}]. (Summed over
+// its places, "a" would nearly always be among them.)
 export function heaviest(tokens, weights, most) {
-  const sums = new Map();
-  tokens.forEach((token, i) => {
-    if (token.span[0] === token.span[1]) return;
-    const sum = sums.get(token.text) || { text: token.text, weight: 0, places: 0 };
-    sum.weight += weights[i];
-    sum.places += 1;
-    sums.set(token.text, sum);
+  const words = new Map();
+  tokens.forEach(({ text, span }, i) => {
+    if (span[0] < span[1]) words.set(text, Math.max(weights[i], words.get(text) ?? 0));
   });
-  return [...sums.values()].sort((a, b) => b.weight - a.weight).slice(0, most);
+  const found = [...words].map(([text, weight]) => ({ text, weight }));
+  return found.sort((a, b) => b.weight - a.weight).slice(0, most);
 }
 
 export function percent(share) {
