@@ -4,7 +4,7 @@ VENV ?= .venv
 PINNED ?= .venv-pinned
 BIN = $(VENV)/bin
 
-.PHONY: help setup test lint unit demo test-models test-pinned test-processors test-upstream clean
+.PHONY: help setup test lint unit demo test-models test-browser test-pinned test-processors test-upstream clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -51,6 +51,11 @@ test-processors: $(VENV)/.ready  ## the tests that touch numbers, as on older pr
 
 test-upstream: $(VENV)/.ready  ## OpenNMT-py's own tests, and a table of its commands, without and with the plug-in
 	$(BIN)/python tools/upstream.py
+
+test-browser: $(VENV)/.ready  ## drive the page in a browser (a minute; installs Debian's chromium if there is none)
+	command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps playwright==1.65.0 greenlet==3.5.6
+	$(BIN)/pytest -v -m browser tests/test_browser.py
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
 	$(PINNED)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .

@@ -15,7 +15,7 @@ setup(
     long_description_content_type="text/markdown",
     python_requires=">=3.11",
     packages=find_packages(include=["onmt_exhird", "onmt_exhird.*"]),
-    package_data={"onmt_exhird": ["py.typed"]},
+    package_data={"onmt_exhird": ["py.typed", "serve/openapi.json", "serve/static/*"]},
     entry_points={"console_scripts": ["exhird = onmt_exhird.cli:main"]},
     install_requires=[
         "OpenNMT-py==3.5.1",  # what is extended: encoders, training loop, search, server; its last release
@@ -24,5 +24,7 @@ setup(
         "nltk>=3.8",  # the Porter stemmer that the field's scores are defined with
         "safetensors>=0.4",  # checkpoints that cannot hold code; OpenNMT-py uses it without asking for it
         "tqdm>=4.60",  # progress bars
+        "flask>=2.2",  # the service; these two are OpenNMT-py's own
+        "waitress>=2.1",
     ],
 )

@@ -23,9 +23,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"exhird {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    from onmt_exhird.cli import doctor, evaluate, export, generate, prepare, report
+    from onmt_exhird.cli import doctor, evaluate, export, generate, prepare, report, serve
 
-    for verb in (generate, prepare, export, evaluate, report, doctor):
+    for verb in (generate, serve, prepare, export, evaluate, report, doctor):
         verb.add_parser(verbs)
     return parser
 

@@ -22,7 +22,7 @@ from onmt_exhird.generator.results import Keyphrases, PhraseAttention
 from onmt_exhird.generator.trained import Options, Trained
 from onmt_exhird.nn.copying import extend_source, restrict
 from onmt_exhird.nn.output_layer import lay_out
-from onmt_exhird.search import StreamConstraint
+from onmt_exhird.search import SearchSettings, StreamConstraint
 from onmt_exhird.search.beam import Beam, ModelRows
 from onmt_exhird.search.greedy import Greedy
 from onmt_exhird.search.sources import Sources
@@ -30,6 +30,7 @@ from onmt_exhird.search.sources import Sources
 AHEAD = 8  # batches that are read ahead once many documents have come: rows of the search stay full
 TOKENS = 200_000  # of documents that are read ahead, at most, but for the last of them
 PARTS = 1024  # of documents, that are searched together
+CONSTRAINTS = 16  # that are kept; a server's clients may think up any number of options
 BEAM_TOKENS = 20_000  # of the source, times the beam, that a beam search has in memory at once
 
 
@@ -52,7 +53,7 @@ class KeyphraseGenerator:
         model = trained.build().to(device)
         model.generator = lay_out(model.generator, scored=False)
         self._model = model
-        self._constraints: dict[Options, StreamConstraint] = {}
+        self._constraints: dict[SearchSettings, StreamConstraint] = {}
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -203,10 +204,15 @@ class KeyphraseGenerator:
 
     def _constraint(self, options: Options) -> StreamConstraint:
         """Made when it is first needed: stems of a whole vocabulary take a second."""
+        settings = options.search()
         with self._lock:
-            if options not in self._constraints:
-                self._constraints[options] = StreamConstraint(self._trained.tokens, options.search(), self._device)
-            return self._constraints[options]
+            constraint = self._constraints.pop(settings, None)
+            if constraint is None:
+                constraint = StreamConstraint(self._trained.tokens, settings, self._device)
+            self._constraints[settings] = constraint  # the newest is last
+            if len(self._constraints) > CONSTRAINTS:
+                del self._constraints[next(iter(self._constraints))]
+            return constraint
 
     def _words(self, ids: Sequence[int], oov: Sequence[str]) -> list[str]:
         tokens = self._trained.tokens

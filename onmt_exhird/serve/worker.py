@@ -1,0 +1,245 @@
+"""The one thread that owns the model. Requests wait in a bounded queue; the thread takes what has come."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.serve.body import Document
+from onmt_exhird.serve.limits import Limits
+from onmt_exhird.serve.metrics import Metrics
+from onmt_exhird.serve.problems import ClientGone, Problem
+
+if TYPE_CHECKING:  # it imports torch, which takes longer than listening
+    from onmt_exhird.generator.results import Keyphrases
+
+logger = logging.getLogger(__name__)
+
+
+class Generator(Protocol):
+    """As much of KeyphraseGenerator as the service needs."""
+
+    name: str
+    card: str
+
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+
+    def generate(
+        self, documents: Iterable[Document], *, batch_size: int = 64, **options: Any
+    ) -> Iterator[Keyphrases]: ...
+
+
+@dataclass
+class Job:
+    """A request's documents, on their way through the queue."""
+
+    documents: Sequence[Document]
+    options: Mapping[str, Any]
+    gone: Callable[[], bool]
+    answer: Future[list[Keyphrases]] = field(default_factory=Future)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
+class Worker:
+    """Loads the model in a thread of its own, then generates until it is stopped and nothing waits.
+
+    load        gives the model; if it raises, `failure` holds what
+    on_change   called, from that thread, when the model is loaded or could not be
+    """
+
+    def __init__(self, load: Callable[[], Generator], limits: Limits, metrics: Metrics, on_change: Callable[[], None]):
+        self._load, self._on_change = load, on_change
+        self.limits, self.metrics = limits, metrics
+        self.generator: Generator | None = None
+        self.failure: BaseException | None = None
+        self._changed = threading.Condition()
+        self._queue: deque[Job] = deque()
+        self._under_way: list[Job] = []
+        self._stopping = False
+        self._seconds_per_document = 0.05  # a guess until the first batch
+        self._thread = threading.Thread(target=self._run, name="model", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def ready(self) -> bool:
+        """Whether the model is loaded and the worker takes work."""
+        return self.generator is not None and not self._stopping
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def idle(self) -> bool:
+        with self._changed:
+            return not self._queue and not self._under_way
+
+    @property
+    def waiting(self) -> int:
+        """Documents in the queue."""
+        with self._changed:
+            return self._count_waiting()
+
+    def generate(
+        self, documents: Sequence[Document], options: Mapping[str, Any], gone: Callable[[], bool]
+    ) -> list[Keyphrases]:
+        """Wait for the model's results. `gone` tells whether the client still wants them.
+
+        Raises Problem: 429 if the queue is full, 503 if the model is not loaded or stops, 422 if it refuses.
+        """
+        job = Job(documents, options, gone)
+        with self._changed:
+            self._check_open(len(documents))
+            self._queue.append(job)
+            self._changed.notify()
+        return job.answer.result()
+
+    def stop(self) -> None:
+        """Take no more; what was taken is done."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+
+    def abandon(self) -> None:
+        """Give up what was taken: those who wait are told."""
+        with self._changed:
+            jobs = [*self._under_way, *self._queue]
+            self._queue.clear()
+        for job in jobs:
+            try:
+                job.fail(Problem(503, "The server was stopped before it came to this request; send it again later."))
+            except InvalidStateError:  # answered in this moment
+                continue
+
+    def _check_open(self, documents: int) -> None:
+        if self._stopping:
+            raise Problem(503, "The server is stopping; send the request again later.", retry_after=5)
+        if self.generator is None:
+            raise Problem(503, "The model is still being loaded; try again in a moment.", retry_after=2)
+        if self._count_waiting() + documents > self.limits.waiting:
+            self._drop_gone()
+        waiting = self._count_waiting()
+        if waiting + documents > self.limits.waiting:
+            seconds = max(1, math.ceil(waiting * self._seconds_per_document))
+            raise Problem(429, f"{waiting} documents are waiting already; try again in {seconds} s.", seconds)
+
+    def _count_waiting(self) -> int:
+        return sum(len(job.documents) for job in self._queue)
+
+    def _drop_gone(self) -> None:
+        gone = [job for job in self._queue if job.gone()]
+        for job in gone:
+            self._queue.remove(job)
+            job.fail(ClientGone())
+        if gone:
+            self.metrics.count_abandoned(sum(len(job.documents) for job in gone))
+
+    def _run(self) -> None:
+        try:
+            self.generator = self._load()
+        except BaseException as error:
+            self.failure = error
+        self._on_change()
+        while self.generator is not None and self._take():
+            began = time.perf_counter()
+            self._answer(self._under_way)
+            if len(self._under_way) > 1:
+                self._let_them_return(time.perf_counter() - began)
+
+    def _let_them_return(self, seconds: float) -> None:
+        """Clients that ask again and again, answered together, come back one by one, within milliseconds.
+
+        Taken at once, the first of them would be a batch alone, and a small batch takes nearly as long as a large one:
+        with 50 clients that was a third of the throughput. So a tenth of the time of the batch is left to them.
+        """
+        answered = sum(len(job.documents) for job in self._under_way)
+        with self._changed:
+            self._under_way = []
+            self._changed.wait_for(lambda: self._stopping or self._count_waiting() >= answered, seconds / 10)
+
+    def _take(self) -> bool:
+        """Put under way the job that came first and those with its options, as far as they go into one batch."""
+        with self._changed:
+            self._under_way = []
+            while True:
+                self._drop_gone()
+                if self._queue:
+                    break
+                if self._stopping:
+                    return False
+                self._changed.wait()
+            first = self._queue[0]
+            room = self.limits.batch
+            for job in list(self._queue):
+                if job.options == first.options and len(job.documents) <= room:
+                    room -= len(job.documents)
+                    self._under_way.append(job)
+                    self._queue.remove(job)
+            return True
+
+    def _answer(self, jobs: Sequence[Job]) -> None:
+        try:
+            results = iter(self._generate(jobs))
+            answers = [[next(results) for _ in job.documents] for job in jobs]
+        except ClientGone as error:
+            for job in jobs:
+                job.fail(error)
+            return
+        except Exception as error:
+            if len(jobs) > 1:  # one request's trouble is not its neighbours'
+                for job in jobs:
+                    self._answer([job])
+            else:
+                jobs[0].fail(_tell(error))
+            return
+        for job, answer in zip(jobs, answers, strict=True):
+            try:
+                job.answer.set_result(answer)
+            except InvalidStateError:  # abandoned in the meantime
+                continue
+
+    def _generate(self, jobs: Sequence[Job]) -> list[Keyphrases]:
+        """The results of all documents of all jobs; given up when nobody waits for any of them any more."""
+        assert self.generator is not None
+        documents = [document for job in jobs for document in job.documents]
+        options = jobs[0].options
+        at_once = max(1, self.limits.batch // options.get("beam_size", 1))  # a beam is so many documents' work
+        began, results = time.perf_counter(), []
+        for result in self.generator.generate(documents, batch_size=at_once, **options):
+            results.append(result)
+            if len(results) < len(documents) and all(job.answer.done() or job.gone() for job in jobs):
+                raise ClientGone
+        seconds = time.perf_counter() - began
+        self.metrics.count_batch(len(documents), seconds)
+        self._seconds_per_document += 0.2 * (seconds / len(documents) - self._seconds_per_document)
+        return results
+
+
+def _tell(error: Exception) -> Problem:
+    """A user's mistake in its own words. Anything else without them, for they may hold a document."""
+    if isinstance(error, ExhirdError):
+        said = str(error)
+        return Problem(422, f"{said[:1].upper()}{said[1:].rstrip('.')}.")
+    log_without_message(logger, error)
+    return Problem(500, "The model failed on this request; the server's log says where.")
+
+
+def log_without_message(to: logging.Logger, error: BaseException) -> None:
+    """Where an error came from. Its message stays out of the log, since it may hold the text of a document."""
+    places = "".join(traceback.format_list(traceback.extract_tb(error.__traceback__)))
+    to.error("%s (its message is left out, it may hold a text)\n%s", type(error).__name__, places.rstrip())
