@@ -16,6 +16,9 @@ from onmt_exhird.bridge.signals import StopRequest
 from onmt_exhird.errors import ExhirdError
 
 
+_REMEDY = "the others have been ended; go on with -train_from and the last checkpoint"
+
+
 def on_cpus(opt: Namespace) -> bool:
     """Whether the processes, which upstream puts on one GPU each, have none."""
     return getattr(opt, "world_size", 1) > 1 and not torch.cuda.is_available()
@@ -46,11 +49,6 @@ def processes_without_a_gpu(train_single: Upstream) -> None:
     configure, build_data = train_single.configure_process, train_single.build_dynamic_dataset_iter
 
     def configure_process(opt: Namespace, device_id: int) -> None:
-        if on_cpus(opt) and opt.gpu_backend != "gloo":
-            raise ExhirdError(
-                f"-world_size is {opt.world_size}, but there is no GPU, and -gpu_backend {opt.gpu_backend} needs one: "
-                "add -gpu_backend gloo to train on CPUs"
-            )
         configure(opt, -1 if on_cpus(opt) else device_id)
 
     def build_data_iter(opt: Namespace, *args: Any, device_id: int = -1, **kwargs: Any) -> Any:
@@ -69,13 +67,11 @@ def run_one(function: Callable[..., None], opt: Namespace, device_id: int, failu
         function(opt, device_id=device_id)
         torch.distributed.destroy_process_group()
     except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        failures.put((opt.gpu_ranks[device_id], "interrupted", ""))
     except ExhirdError as error:
         failures.put((opt.gpu_ranks[device_id], str(error), ""))
-        raise SystemExit(1) from None
     except Exception as error:
         failures.put((opt.gpu_ranks[device_id], f"{type(error).__name__}: {error}", traceback.format_exc()))
-        raise SystemExit(1) from None
 
 
 def end_together(train: Upstream) -> None:
@@ -86,6 +82,11 @@ def end_together(train: Upstream) -> None:
         if opt.world_size <= 1:
             train_alone(opt)
             return
+        if on_cpus(opt) and opt.gpu_backend != "gloo":
+            raise ExhirdError(
+                f"-world_size is {opt.world_size}, but there is no GPU, and -gpu_backend {opt.gpu_backend} needs one: "
+                "add -gpu_backend gloo to train on CPUs"
+            )
         train.init_logger(opt.log_file)
         parser = train.ArgumentParser
         parser.validate_train_opts(opt)
@@ -113,29 +114,17 @@ def end_together(train: Upstream) -> None:
 def watch(processes: list[Any], ranks: list[int], failures: Any, stop: StopRequest) -> None:
     """Wait until all have ended; as soon as one has failed, say which and why. Signals are passed on."""
     told = False
-    running = list(processes)
-    while running:
+    while running := [process for process in processes if process.exitcode is None]:
         wait([process.sentinel for process in running], timeout=0.2)
         if stop.by and not told:
             told = True
             for process in running:
                 process.terminate()
-        for process in [process for process in running if process.exitcode is not None]:
-            running.remove(process)
-            if process.exitcode:
-                raise ExhirdError(failure(process, ranks[processes.index(process)], failures))
-
-
-def failure(process: Any, rank: int, failures: Any) -> str:
-    """What is to be said of a process that has failed: its own words, if it had time for them.
-
-    Where one is killed, the others fail too, for want of it.
-    """
-    remedy = "the others have been ended; go on with -train_from and the last checkpoint"
-    if process.exitcode < 0:
-        return f"process {rank} was killed by {signal.Signals(-process.exitcode).name}: {remedy}"
-    said = [failures.get()] if not failures.empty() else []
-    if not said:
-        return f"process {rank} ended with exit code {process.exitcode}: {remedy}"
-    rank, message, trace = said[0]
-    return f"process {rank} failed: {message}; {remedy}" + (f"\n{trace}" if trace else "")
+        # First, since where one is killed the others fail too, for want of it.
+        for rank, process in zip(ranks, processes, strict=True):
+            if (process.exitcode or 0) < 0:
+                name = signal.Signals(-process.exitcode).name
+                raise ExhirdError(f"process {rank} was killed by {name}: {_REMEDY}")
+        if not failures.empty():
+            rank, message, trace = failures.get()
+            raise ExhirdError(f"process {rank} failed: {message}; {_REMEDY}" + (f"\n{trace}" if trace else ""))

@@ -12,7 +12,7 @@ import torch
 
 from onmt_exhird.bridge import resume
 from onmt_exhird.bridge.distributed import on_cpus
-from onmt_exhird.bridge.places import Place, Places
+from onmt_exhird.bridge.places import Place, Places, end_readers_at_exit
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.signals import StopRequest
 from onmt_exhird.bridge.statistics import Statistics
@@ -75,6 +75,8 @@ class Loop:
         if over := self._over_already():
             self.logger.info(f"{over}: nothing is left to train")
             return self.total
+        if self.dataset.num_workers:
+            end_readers_at_exit()
         with StopRequest() as stop:
             for batches, normalization in trainer._accum_batches(self._noted()):
                 if random_states is not None:  # now, since starting to read the data has drawn numbers

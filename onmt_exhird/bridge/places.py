@@ -8,12 +8,14 @@ its batches, so a checkpoint knows how far the trainer has come, whatever the re
 from __future__ import annotations
 
 import hashlib
+import multiprocessing
 import random
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing.util import Finalize
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,12 +167,20 @@ def lines_that_can_be_skipped(text_corpus: Upstream) -> None:
 
 
 def _leave_signals_to_the_trainer() -> None:
-    """Ctrl-C and the end of a service reach all processes of a group. Those that read end when the trainer says so,
-
-    which it does by a SIGTERM of its own if they are slow to.
-    """
+    """Ctrl-C and the end of a service reach all processes of a group; those that read end with the trainer."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, signal.SIG_DFL))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def end_readers_at_exit() -> None:
+    """Python asks reading processes to end by a SIGTERM, and then waits for them."""
+
+    def kill() -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch takes their end for an accident
+        for child in multiprocessing.active_children():
+            child.kill()
+
+    Finalize(None, kill, exitpriority=1)
 
 
 def training_data_that_goes_on(dynamic_iterator: Upstream) -> None:
