@@ -3,8 +3,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 PINNED ?= .venv-pinned
 BIN = $(VENV)/bin
+# On a busy machine the threads of a matrix product would spin for each other.
+export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help setup test lint unit demo test-models test-pinned clean
+.PHONY: help setup test lint unit demo test-models test-faults test-pinned clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -35,6 +37,9 @@ demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what
 
 test-models: $(VENV)/.ready  ## train every model on the demo's corpus to a sensible score (twelve minutes)
 	$(BIN)/pytest -v -s -m models tests/test_models.py
+
+test-faults: $(VENV)/.ready  ## kill trainings at random moments, fill the disk, cut checkpoints short (minutes)
+	$(BIN)/pytest -v -s -m faults tests/test_faults.py
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
 	$(PINNED)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .

@@ -15,7 +15,6 @@ from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.signals import StopRequest
 from onmt_exhird.errors import ExhirdError
 
-
 _REMEDY = "the others have been ended; go on with -train_from and the last checkpoint"
 
 

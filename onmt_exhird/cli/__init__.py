@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 a check failed (``doctor``), 2 a user's mistake, 130 inter
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -29,6 +30,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    # Read when torch is loaded: threads that wait for each other sleep, where on a busy machine they would spin.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     args = build_parser().parse_args(argv)
     try:
         return args.run(args)

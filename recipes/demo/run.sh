@@ -7,6 +7,7 @@ root=$(cd "$here/../.." && pwd)
 model=${1:-exhird}
 output=${2:-$root/run/demo}
 export PYTHONWARNINGS=ignore # OpenNMT-py uses names that newer torch calls old
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} # on a busy machine threads would spin for each other
 
 config=$here/$model.yaml
 if [[ ! -f $config ]]; then
