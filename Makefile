@@ -30,7 +30,7 @@ lint: $(VENV)/.ready
 	$(BIN)/shellcheck -x recipes/*.sh recipes/*/run.sh
 
 unit: $(VENV)/.ready
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q --cov --cov-report=term:skip-covered
 
 demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what the model has learned
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import run_stock, train_here
+from conftest import run_stock, train_here, write_lines
 
 from onmt_exhird.bridge.checkpoints import load_harmless
 
@@ -30,14 +30,25 @@ def weights(path: Path) -> dict[str, Any]:
     return load_harmless(path, "cpu")["model"]
 
 
-COMMON = "-config exhird.yaml -report_every 2 -valid_steps 4 -plateau_decay 0.5 -early_stopping 3".split()
+OPTIONS = "-report_every 2 -valid_steps 4 -plateau_decay 0.5 -early_stopping 3".split()
+COMMON = ["-config", "exhird.yaml", *OPTIONS]
 LOSSES = r"Step (\d+)/\d+; .*?ppl: (\S+); xent: (\S+); exclusive: (\S+);"
 
 
 def test_two_with_half_the_batch_learn_what_one_learns_and_resume_exactly(workshop: Path) -> None:
-    """A bucket is a batch, so that both train on the same documents; gradients are summed in another order."""
-    one = [*COMMON, "-save_model", "one", "-train_steps", 8, "-batch_size", 20, "-bucket_size", 20]
-    two = [*COMMON, "-save_model", "two", "-batch_size", 10, "-bucket_size", 10, "-save_checkpoint_steps", 5]
+    """A bucket is a batch, so that both train on the same documents; gradients are summed in another order.
+
+    No two documents are the same, since OpenNMT-py takes only one of them into a batch.
+    """
+    pairs = zip(*((workshop / f"train.{side}").read_text().splitlines() for side in ("src", "tgt")), strict=True)
+    different = dict(pairs)
+    write_lines(workshop / "different.src", list(different.keys()))
+    write_lines(workshop / "different.tgt", list(different.values()))
+    config = (workshop / "exhird.yaml").read_text().replace("train.src", "different.src")
+    (workshop / "different.yaml").write_text(config.replace("train.tgt", "different.tgt"))
+    options = ["-config", "different.yaml", *OPTIONS]
+    one = [*options, "-save_model", "one", "-train_steps", 8, "-batch_size", 20, "-bucket_size", 20]
+    two = [*options, "-save_model", "two", "-batch_size", 10, "-bucket_size", 10, "-save_checkpoint_steps", 5]
     alone = run_stock("onmt_train", *one, cwd=workshop)
     together = run_stock("onmt_train", *two, "-train_steps", 8, *two_processes(), cwd=workshop)
     for first, second in zip(re.findall(LOSSES, alone.stderr), re.findall(LOSSES, together.stderr), strict=True):

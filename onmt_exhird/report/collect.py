@@ -63,6 +63,8 @@ class Run:
     folder: Path
     info: dict[str, Any]
     files: dict[Setting, Scored] = field(default_factory=dict)
+    curve: dict[int, float] = field(default_factory=dict)
+    """The perplexity at each step that was validated so far."""
 
 
 @dataclass
@@ -119,8 +121,9 @@ def collect(folders: Iterable[Path]) -> Collection:
             if other := runs.get((run.model, run.seed)):
                 raise ExhirdError(f"{other.folder} and {run.folder} are the same model and seed; leave one of them out")
             runs[run.model, run.seed] = run
-    if not any(run.files for run in runs.values()):
-        raise ExhirdError(f"{', '.join(map(str, folders))} has no score files; they are called {LAYOUT}")
+    if not any(run.files or run.curve for run in runs.values()):
+        places = ", ".join(map(str, folders))
+        raise ExhirdError(f"{places} has neither score files, which are called {LAYOUT}, nor the log of a training")
     in_order = sorted(runs.values(), key=lambda run: (_ordered(MODELS)(run.model), run.seed))
     return Collection(in_order, _check_alike(in_order))
 
@@ -148,6 +151,7 @@ def _read_folder(folder: Path) -> list[Run]:
         run = Run(name[1], int(name[2]), child, _read_info(child / "run.json", name[1], int(name[2])))
         for path in paths:
             run.files[_read_name(path)] = _read_scores(path)
+        run.curve = read_curve(child / LOG)
         runs.append(run)
     return runs
 
