@@ -28,8 +28,14 @@ MODELS = {
 DATASET_NAMES = {"inspec": "Inspec", "krapivin": "Krapivin", "semeval": "SemEval", "kp20k": "KP20k"}
 LAYOUT = "<model>-<seed>/<dataset>.K<window>.json, such as exhird-h-34/kp20k.K1.json"
 
+LOG = "train.log"
+_VALIDATED = re.compile(r"Validation at step (\d+): perplexity ([^\s,;]+)")
 _GOLD = tuple(ORACLE_KEYS.values())
 _REMEDY = "make it with 'exhird evaluate --format json' and one --pred"
+
+
+Curve = dict[int, float]
+"""The perplexity at each validated step."""
 
 
 @dataclass(frozen=True)
@@ -56,15 +62,14 @@ class Scored:
 
 @dataclass
 class Run:
-    """One trained model: its folder, what ``run.json`` says of it (nothing: there is none), and its score files."""
+    """One model: its folder, what ``run.json`` says of it (nothing: there is none), its score files, its training."""
 
     model: str
     seed: int
     folder: Path
     info: dict[str, Any]
     files: dict[Setting, Scored] = field(default_factory=dict)
-    curve: dict[int, float] = field(default_factory=dict)
-    """The perplexity at each step that was validated so far."""
+    curve: Curve = field(default_factory=dict)
 
 
 @dataclass
@@ -154,6 +159,15 @@ def _read_folder(folder: Path) -> list[Run]:
         run.curve = read_curve(child / LOG)
         runs.append(run)
     return runs
+
+
+def read_curve(path: Path) -> Curve:
+    """The perplexity at each validated step so far; a step done again, after a resume, counts anew."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    except OSError as error:
+        raise ExhirdError(f"{path} cannot be read ({error.strerror}); remove it, or make it readable") from None
+    return {int(step): float(perplexity) for step, perplexity in _VALIDATED.findall(text)}
 
 
 def _read_name(path: Path) -> Setting:

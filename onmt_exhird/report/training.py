@@ -1,30 +1,15 @@
-"""How training goes or went: the perplexity of each validation, read from ``RUN/<model>-<seed>/train.log``."""
+"""The plot of how training goes or went."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from pathlib import Path
 
-from onmt_exhird.errors import ExhirdError
+from onmt_exhird.report.collect import Curve
 from onmt_exhird.report.drawing import Dot, Drawing, Label, Line
 from onmt_exhird.report.plots import COLOURS, HEIGHT, WIDTH, Scale, draw_legend
 
-LOG = "train.log"
-_VALIDATED = re.compile(r"Validation at step (\d+): perplexity ([^\s,;]+)")
 _LEFT, _RIGHT, _BOTTOM = 60.0, WIDTH - 20, HEIGHT - 34
 _MOST = 4.0  # times the least perplexity: the first validations of a training would press all others flat
-
-Curve = dict[int, float]
-
-
-def read_curve(path: Path) -> Curve:
-    """The perplexity at each validated step so far; a step done again, after a resume, counts anew."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    except OSError as error:
-        raise ExhirdError(f"{path} cannot be read ({error.strerror}); remove it, or make it readable") from None
-    return {int(step): float(perplexity) for step, perplexity in _VALIDATED.findall(text)}
 
 
 def draw_training(curves: Mapping[str, Curve]) -> Drawing:
