@@ -3,8 +3,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 PINNED ?= .venv-pinned
 BIN = $(VENV)/bin
+# On a busy machine the threads of a matrix product would spin for each other.
+export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help setup test lint unit demo test-models test-browser test-pinned test-processors test-upstream clean
+.PHONY: help setup test lint unit demo test-models test-browser test-faults test-pinned test-processors test-upstream \
+	clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -28,7 +31,7 @@ lint: $(VENV)/.ready
 	$(BIN)/shellcheck -x recipes/*.sh recipes/*/run.sh
 
 unit: $(VENV)/.ready
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q --cov --cov-report=term:skip-covered
 
 demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what the model has learned
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh
@@ -56,6 +59,9 @@ test-browser: $(VENV)/.ready  ## drive the page in a browser (a minute; installs
 	command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps playwright==1.65.0 greenlet==3.5.6
 	$(BIN)/pytest -v -m browser tests/test_browser.py
+
+test-faults: $(VENV)/.ready  ## kill trainings at random moments, fill the disk, cut checkpoints short (minutes)
+	$(BIN)/pytest -v -s -m faults tests/test_faults.py
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
 	$(PINNED)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .

@@ -79,6 +79,20 @@ def translate(folder: Path, model: Path, src: str, *options: object) -> list[str
     return output.read_text().splitlines()
 
 
+def train_here(folder: Path, *arguments: object) -> None:
+    """What onmt_train does in a folder, in this process and one thread: starting one takes longer than its work."""
+    import torch
+    from onmt.bin import train as command
+
+    before = os.getcwd()
+    os.chdir(folder)
+    torch.set_num_threads(1)
+    try:
+        command.train(command._get_parser().parse_args([str(argument) for argument in arguments]))
+    finally:
+        os.chdir(before)
+
+
 BASE = """
 data:
   train: {path_src: train.src, path_tgt: train.tgt, weight: 1}

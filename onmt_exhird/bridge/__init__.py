@@ -45,20 +45,30 @@ SEAMS = {
     "onmt.inputters.dynamic_iterator": [
         "batches.a_line_out_for_each_line_in",
         "batches.buckets_that_need_little_room",
+        "places.training_data_that_goes_on",
     ],
+    "onmt.inputters.text_corpus": ["data_checks.files_that_stay_as_they_are", "places.lines_that_can_be_skipped"],
     "onmt.encoders.rnn_encoder": ["encoders.gru_with_its_own_gradient"],
-    "onmt.model_builder": ["checkpoints.build_our_generator"],
-    "onmt.models.model_saver": ["checkpoints.load_without_running_code", "checkpoints.save_safetensors_to_be_found"],
+    "onmt.model_builder": ["checkpoints.build_our_generator", "distributed.ranks_are_not_gpus"],
+    "onmt.utils.misc": ["distributed.ranks_are_not_gpus"],
+    "onmt.models.model_saver": ["checkpoints.load_without_running_code", "saving.save_whole_checkpoints"],
+    "onmt.train_single": ["saving.go_on_from_a_whole_checkpoint", "distributed.processes_without_a_gpu"],
+    "onmt.utils.distributed": ["distributed.tell_without_a_gpu"],
     "onmt.modules.embeddings": ["checkpoints.load_without_running_code"],
+    "onmt.bin.train": ["distributed.end_together", "resume.draw_a_seed"],
     "onmt.bin.translate": ["results.forget_what_is_written"],
     "onmt.bin.average_models": ["checkpoints.load_without_running_code"],
     "onmt.bin.release_model": ["checkpoints.load_without_running_code"],
-    "onmt.utils.optimizers": ["training.learning_rate_with_plateau", "adam.adam_in_one_pass"],
+    "onmt.utils.optimizers": [
+        "training.learning_rate_with_plateau",
+        "adam.adam_in_one_pass",
+        "finite.skip_steps_that_are_not_finite",
+        "resume.optimizer_that_brings_the_state",
+    ],
     "onmt.trainer": [
         "loss.report_every_loss",
         "loss.loss_over_extended_ids",
-        "training.decay_after_validation",
-        "training.end_when_time_is_up",
+        "loop.loop_that_loses_nothing",
         "memory.trainer_that_keeps_freed_memory",
     ],
     "onmt.scorers": ["scorer.register_scorer"],
@@ -88,6 +98,8 @@ def _show_without_stack_trace() -> None:
     def excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if isinstance(error, ExhirdError):
             print(f"error: {error}", file=sys.stderr)
+        elif isinstance(error, KeyboardInterrupt):
+            print("interrupted", file=sys.stderr)
         else:
             show(kind, error, trace)
 

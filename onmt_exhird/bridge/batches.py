@@ -172,15 +172,20 @@ def buckets_that_need_little_room(dynamic_iterator: Upstream) -> None:
     """Upstream holds a whole bucket as words, twice, before it looks any of them up, and then as lists of numbers."""
     iterator = dynamic_iterator.DynamicDatasetIter
 
+    def read_bucket(self: Any, documents: Iterator[Any], size: int) -> tuple[list[Example], int]:
+        """The examples that become of the next documents, at most so many; and how many documents were read."""
+        bucket: list[Example] = []
+        read = 0
+        while words := list(islice(documents, min(_AT_ONCE, size - read))):
+            read += len(words)
+            bucket += map(slim, self._tuple_to_json_with_tokIDs(words))
+        return bucket, read
+
     def bucketing(self: Any) -> Iterator[tuple[list[Example], int]]:
-        size = self.bucket_size_init if self.bucket_size_init > 0 else self.bucket_size
+        size = self.first_size or (self.bucket_size_init if self.bucket_size_init > 0 else self.bucket_size)
         documents = iter(self.mixer)
         while True:
-            bucket: list[Example] = []
-            read = 0
-            while words := list(islice(documents, min(_AT_ONCE, size - read))):
-                read += len(words)
-                bucket += map(slim, self._tuple_to_json_with_tokIDs(words))
+            bucket, read = self._read_bucket(documents, size)
             if read:
                 yield bucket, self.bucket_idx
             for example in bucket:  # all are in batches by now, but upstream's loop still holds them
@@ -190,4 +195,6 @@ def buckets_that_need_little_room(dynamic_iterator: Upstream) -> None:
             self.bucket_idx += 1
             size = size + self.bucket_size_increment if size < self.bucket_size else self.bucket_size
 
+    iterator.first_size = 0  # of a training that goes on: that of the bucket in which it stopped
+    iterator._read_bucket = read_bucket
     iterator._bucketing = bucketing

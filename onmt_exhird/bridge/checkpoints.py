@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 import torch
@@ -55,32 +54,3 @@ class _TorchThatLoadsHarmlessly:
 def load_without_running_code(module: Upstream) -> None:
     """Upstream calls ``torch.load`` with its default: rejected by torch >= 2.6, code execution before it."""
     module.torch = _TorchThatLoadsHarmlessly()
-
-
-class _Unshared:
-    """A model whose state holds no two tensors in one storage."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._model = model
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: tensor.clone() for name, tensor in self._model.state_dict().items()}
-
-
-def save_safetensors_to_be_found(model_saver: Upstream) -> None:
-    """Safetensors refuses tensors that share storage, as embeddings under -share_embeddings do.
-
-    And upstream saves ``model_step_9.safetensors`` but loads ``model_step_9.*.safetensors``.
-    """
-    saver = model_saver.ModelSaver
-    save = saver._st_save
-
-    def save_one_shard(self: Any, step: int, model: nn.Module) -> tuple[str | None, str | None]:
-        checkpoint, weights = save(self, step, _Unshared(model))
-        if weights is None:  # another process has saved it
-            return checkpoint, weights
-        shard = weights.removesuffix(".safetensors") + ".00.safetensors"
-        os.replace(weights, shard)
-        return checkpoint, shard
-
-    saver._st_save = save_one_shard

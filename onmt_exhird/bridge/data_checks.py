@@ -143,6 +143,39 @@ def check_training_files(parse: Upstream) -> None:
     parser_class._validate_transforms_opts = staticmethod(known_transforms)
 
 
+def files_that_stay_as_they_are(text_corpus: Upstream) -> None:
+    """Upstream opens training files anew for each pass, whatever has become of them since the first."""
+    corpus = text_corpus.ParallelCorpus
+    init, load = corpus.__init__, corpus.load
+
+    def init_with_sizes(self: Any, name: str, *args: Any, **kwargs: Any) -> None:
+        init(self, name, *args, **kwargs)
+        paths = (self.src, self.tgt, self.align) if name != text_corpus.CorpusName.INFER else ()
+        self.sizes = {path: size_of(path) for path in paths if path is not None}
+
+    def check(self: Any) -> None:
+        for path, size in self.sizes.items():
+            if (now := size_of(path)) != size:
+                raise ExhirdError(
+                    f"{path} has changed since training began, from {size:,} to {now:,} bytes: restore it, then go on "
+                    "with -train_from and the last checkpoint"
+                )
+
+    def load_unchanged(self: Any, offset: int = 0, stride: int = 1) -> Iterator[Any]:
+        check(self)
+        yield from load(self, offset, stride)
+        check(self)
+
+    corpus.__init__, corpus.load = init_with_sizes, load_unchanged
+
+
+def size_of(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError as error:
+        raise ExhirdError(f"cannot read {path}: {error.strerror}") from None
+
+
 def check_files_to_translate(inference_engine: Upstream) -> None:
     """Upstream fails on an empty source file or list, and stops at the end of the shorter of source and target.
 

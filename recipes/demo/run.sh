@@ -39,6 +39,7 @@ fi
 (($# <= 2)) || die "MODEL and OUTPUT are all it takes, not '$3'"
 model=${1:-exhird}
 output=${2:-$root/run/demo}
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} # on a busy machine threads would spin for each other
 config=$here/$model.yaml
 [[ -f $config ]] || die "unknown model '$model': give one of $models"
 
