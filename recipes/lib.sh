@@ -14,6 +14,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 models='exhird-h exhird-s catseq catseqd catseqcorr transformer'
 all_stages='prepare vocab train translate evaluate'
 vocab_words=50000
+recipe='kp20k' # the folder of the models' configurations
 export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} # on a busy machine threads would spin for each other
 
 # What the options set.

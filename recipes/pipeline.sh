@@ -50,7 +50,7 @@ prepare_for_training() {
 # --- training --------------------------------------------------------------------------------------------------------
 
 configuration() { # the YAML file of the model
-  printf '%s/recipes/kp20k/%s.yaml' "$root" "${model/#exhird-h/exhird}"
+  printf '%s/recipes/%s/%s.yaml' "$root" "$recipe" "${model/#exhird-h/exhird}"
 }
 
 ask() { python "$root/tools/run_folder.py" "$@"; }
