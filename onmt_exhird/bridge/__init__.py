@@ -54,7 +54,7 @@ SEAMS = {
     "onmt.models.model_saver": ["checkpoints.load_without_running_code", "saving.save_whole_checkpoints"],
     "onmt.train_single": ["saving.go_on_from_a_whole_checkpoint", "distributed.processes_without_a_gpu"],
     "onmt.utils.distributed": ["distributed.tell_without_a_gpu"],
-    "onmt.modules.embeddings": ["checkpoints.load_without_running_code"],
+    "onmt.modules.embeddings": ["checkpoints.load_without_running_code", "embeddings.vectors_in_one_pass"],
     "onmt.bin.train": ["distributed.end_together", "resume.draw_a_seed"],
     "onmt.bin.translate": ["results.forget_what_is_written"],
     "onmt.bin.average_models": ["checkpoints.load_without_running_code"],
