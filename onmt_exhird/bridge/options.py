@@ -58,6 +58,13 @@ def _at_least(least: float, kind: type) -> Any:
     return convert
 
 
+def probability(value: str) -> float:
+    number = float(value)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{value} is no probability: give a number from 0 to 1")
+    return number
+
+
 def _fraction(value: str) -> float:
     number = float(value)
     if not 0 < number <= 1:
