@@ -15,6 +15,9 @@ from onmt_exhird.errors import ExhirdError
 
 KEYPHRASE_DECODERS = DECODERS.keys() - {"ifrnn"}  # their targets are streams
 
+LONGEST = 10_000  # tokens of a source, 25 times as many as the paper allows
+LIMITING = {"keyphrase", "filtertoolong"}  # transforms that leave out what is too long
+
 # What a corpus of the `data` section may hold: the keys OpenNMT-py and its transforms read.
 CORPUS_KEYS = frozenset(
     "path_src path_tgt path_txt path_align transforms weight src_prefix tgt_prefix src_suffix tgt_suffix "
@@ -60,6 +63,18 @@ def check_streams(path: str) -> None:
                 ) from None
 
 
+def check_longest(path: str) -> None:
+    """No source is so long that memory for it, and for all that are in a batch with it, is a matter of luck."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            if len(line) >= 2 * LONGEST and (tokens := len(line.split())) > LONGEST:
+                raise ExhirdError(
+                    f"{path}, line {number} has {tokens:,} tokens, and a batch takes memory for as many of each of its "
+                    "documents: leave such ones out with 'exhird prepare --max-source N', or say what is too long with "
+                    "-transforms filtertoolong -src_seq_length N"
+                )
+
+
 def check_keys(name: str, corpus: dict[str, Any]) -> None:
     for key in corpus:
         if key not in CORPUS_KEYS:
@@ -67,6 +82,7 @@ def check_keys(name: str, corpus: dict[str, Any]) -> None:
 
 
 def check_corpus(corpus: dict[str, Any], needs_streams: bool) -> None:
+    """``needs_streams``: its targets are keyphrases."""
     src, tgt = corpus.get("path_src"), corpus.get("path_tgt")
     if not src or not tgt:  # -path_txt, for language models
         return
@@ -74,6 +90,8 @@ def check_corpus(corpus: dict[str, Any], needs_streams: bool) -> None:
         raise ExhirdError(f"{src} has no lines")
     if needs_streams:
         check_streams(tgt)
+        if not LIMITING & set(corpus["transforms"]):
+            check_longest(src)
 
 
 def check_training_files(parse: Upstream) -> None:

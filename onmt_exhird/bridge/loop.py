@@ -175,7 +175,7 @@ class Loop:
         with resume.random_states_kept():
             if valid is not None and (self.team.rank == 0 or trainer.parallel_mode == "tensor_parallel"):
                 stats = trainer.validate(valid, moving_average=trainer.moving_average)
-                perplexity = stats.ppl()
+                perplexity = stats.ppl() if stats.ppl() < inf else inf  # not a number is the worst
         if valid is not None:
             perplexity = self.team.hear(perplexity)
             self.validated[step] = perplexity
@@ -205,7 +205,7 @@ class Loop:
             self.logger.info(f"Validation perplexity rose: learning rate {before:g} -> {after:g}")
         stopped = False
         if self.team.rank == 0:
-            trainer._report_step(after, step, valid_stats=stats, train_stats=self.total)
+            trainer._report_step(after, step, valid_stats=stats, train_stats=self.total if self.total.n_words else None)
             if trainer.earlystopper is not None and stats is not None:
                 trainer.earlystopper(stats, step)
                 stopped = trainer.earlystopper.has_stopped()
