@@ -138,3 +138,16 @@ def test_a_newest_checkpoint_that_was_cut_short_is_passed_over(workshop: Path) -
     again = workshop / "again.pt"
     again.write_bytes(whole)
     assert differences(load_harmless(newest, "cpu"), load_harmless(again, "cpu")) == []
+
+
+def test_a_reading_process_that_is_killed_ends_training_with_a_sentence(workshop: Path) -> None:
+    process = start(workshop, [*command("rnn.yaml", "reader", 10**6, 1), "-save_checkpoint_steps", "0"])
+    for line in process.stderr:
+        if "Step 10/" in line:
+            break
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    (reader,) = [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    os.kill(reader, signal.SIGKILL)
+    log = process.communicate(timeout=300)[1]
+    assert process.returncode == 1
+    assert log.splitlines()[-1].startswith("error: a process that reads the data was killed"), log
