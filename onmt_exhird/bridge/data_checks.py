@@ -136,7 +136,7 @@ def files_that_stay_as_they_are(text_corpus: Upstream) -> None:
     def init_with_sizes(self: Any, name: str, *args: Any, **kwargs: Any) -> None:
         init(self, name, *args, **kwargs)
         paths = (self.src, self.tgt, self.align) if name != text_corpus.CorpusName.INFER else ()
-        self.sizes = {path: size_of(path) for path in paths if path is not None}
+        self.sizes = {path: size_of(path) for path in paths if isinstance(path, str)}  # there are lists of lines too
 
     def check(self: Any) -> None:
         for path, size in self.sizes.items():
