@@ -3,11 +3,14 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 PINNED ?= .venv-pinned
 BIN = $(VENV)/bin
+# On a busy machine the threads of a matrix product would spin for each other.
+export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help setup test lint unit demo test-models test-browser test-pinned clean
+.PHONY: help setup test lint unit demo test-models test-browser test-faults test-pinned test-processors test-upstream \
+	clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
 
 setup: $(VENV)/.ready  ## install everything into .venv, once
 
@@ -28,7 +31,7 @@ lint: $(VENV)/.ready
 	$(BIN)/shellcheck -x recipes/*.sh recipes/*/run.sh
 
 unit: $(VENV)/.ready
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q --cov --cov-report=term:skip-covered
 
 demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what the model has learned
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh
@@ -36,10 +39,29 @@ demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what
 test-models: $(VENV)/.ready  ## train every model on the demo's corpus to a sensible score (twelve minutes)
 	$(BIN)/pytest -v -s -m models tests/test_models.py
 
+# What other machines have: torch's instructions, oneDNN's.
+PROCESSORS = avx2:AVX2 default:SSE41
+WORDS_ONLY = evaluat* report* recipes* prepare records text corpus make_corpus side_by_side stream run_folder \
+	upstream guest bridge_options bridge_configs bridge_install bridge_transform
+NUMBERS = $(filter-out $(wildcard $(WORDS_ONLY:%=tests/test_%.py)),$(wildcard tests/test_*.py))
+
+test-processors: $(VENV)/.ready  ## the tests that touch numbers, as on older processors, on one thread and on two
+	@set -e; for isa in $(PROCESSORS); do for threads in 1 2; do \
+		echo "== ATEN_CPU_CAPABILITY=$${isa%:*} DNNL_MAX_CPU_ISA=$${isa#*:}, threads: $$threads"; \
+		ATEN_CPU_CAPABILITY=$${isa%:*} DNNL_MAX_CPU_ISA=$${isa#*:} OMP_NUM_THREADS=$$threads \
+			$(BIN)/pytest -q $(NUMBERS); \
+	done; done
+
+test-upstream: $(VENV)/.ready  ## OpenNMT-py's own tests, and a table of its commands, without and with the plug-in
+	$(BIN)/python tools/upstream.py
+
 test-browser: $(VENV)/.ready  ## drive the page in a browser (a minute; installs Debian's chromium if there is none)
 	command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps playwright==1.65.0 greenlet==3.5.6
 	$(BIN)/pytest -v -m browser tests/test_browser.py
+
+test-faults: $(VENV)/.ready  ## kill trainings at random moments, fill the disk, cut checkpoints short (minutes)
+	$(BIN)/pytest -v -s -m faults tests/test_faults.py
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
 	$(PINNED)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .

@@ -132,6 +132,33 @@ def order_phrases(source: Sequence[str], phrases: Iterable[Sequence[str]]) -> li
     return [phrase for _, _, phrase in sorted(present)] + absent
 
 
+def _mask(source: list[str], run: Sequence[str]) -> list[str]:
+    """The source with a mask for each occurrence of a run of stems."""
+    masked: list[str] = []
+    stems, position = stem_words(source), 0
+    while position < len(source):
+        found = stems[position : position + len(run)] == tuple(run)
+        masked.append(stream.MASK if found else source[position])
+        position += len(run) if found else 1
+    return masked
+
+
+def hide_phrases(example: Example, hidden: Iterable[Phrase]) -> Example:
+    """The example with some of its phrases gone from the source: they become absent, as do those found in them only.
+
+    A mask takes the place of each occurrence, by stems, those of the longest phrases first.
+
+    >>> example = Example("deep networks for graphs , a deep network".split(), stream.parse("<p_start> deep network ;"))
+    >>> hide_phrases(example, example.phrases)
+    Example(src=['<mask>', 'for', 'graphs', ',', 'a', '<mask>'], phrases=[Phrase(words=('deep', 'network'), \
+tag='<a_start>')])
+    """
+    source = example.src
+    for phrase in sorted(hidden, key=lambda phrase: -len(phrase.words)):
+        source = _mask(source, stem_words(phrase.words))
+    return Example(source, order_phrases(source, (phrase.words for phrase in example.phrases)))
+
+
 def drop_unknown(source: Collection[str], phrases: Iterable[Phrase], vocabulary: Collection[str]) -> list[Phrase]:
     """Remove the absent phrases all of whose words are outside both vocabulary and source: no model can produce them.
 

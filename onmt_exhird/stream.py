@@ -27,6 +27,7 @@ EOS = "</s>"
 
 DIGIT = "<digit>"
 SEPARATOR = "<sep>"  # between title and body; in no phrase, so nothing matches across it
+MASK = "<mask>"  # where a phrase was hidden; in no vocabulary, so a model takes it for an unknown word
 
 
 class StreamError(ExhirdError):

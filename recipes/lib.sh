@@ -14,7 +14,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 models='exhird-h exhird-s catseq catseqd catseqcorr transformer'
 all_stages='prepare vocab train translate evaluate'
 vocab_words=50000
-export PYTHONWARNINGS=ignore # OpenNMT-py uses names that newer torch calls old
+recipe='kp20k' # the folder of the models' configurations
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} # on a busy machine threads would spin for each other
 
 # What the options set.
 output='' model='exhird-h' seeds='3435' windows='' minutes=0 stages=$all_stages
@@ -191,13 +192,14 @@ fingerprint() { # COMMAND-LINE INPUT...
 
 child='' viewer=''
 
-# On a signal, end what was started: politely, since exhird prepare then cleans up, and after a while for certain.
+# On a signal, end what was started: politely, since exhird prepare then cleans up and onmt_train saves, and after a
+# while for certain.
 stop() { # STATUS
   trap '' INT TERM HUP
   [[ -z $viewer ]] || kill "$viewer" 2>/dev/null || true
   if [[ -n $child ]]; then
     kill -INT -- "-$child" 2>/dev/null || true
-    for ((tries = 0; tries < 30; tries++)); do
+    for ((tries = 0; tries < 600; tries++)); do
       kill -0 "$child" 2>/dev/null || break
       sleep 0.1
     done

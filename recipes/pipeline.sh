@@ -50,7 +50,7 @@ prepare_for_training() {
 # --- training --------------------------------------------------------------------------------------------------------
 
 configuration() { # the YAML file of the model
-  printf '%s/recipes/kp20k/%s.yaml' "$root" "${model/#exhird-h/exhird}"
+  printf '%s/recipes/%s/%s.yaml' "$root" "$recipe" "${model/#exhird-h/exhird}"
 }
 
 ask() { python "$root/tools/run_folder.py" "$@"; }
@@ -87,6 +87,11 @@ train_seed() { # SEED
     rm -f "$folder/.stages/train"
     printf '%s\n' "$mark" >"$begun"
     logged "$folder/train.log" in_folder "$data" "${command[@]}" -train_minutes "$left" ${last:+-train_from "../$name/${last##*/}"}
+    last=$(ask stopped "$folder")
+    if [[ -n $last ]]; then
+      printf '%s: training was stopped by %s; the same command goes on from there\n' "$0" "$last" >&2
+      exit 1
+    fi
   fi
   cp "$begun" "$folder/.stages/train"
 }

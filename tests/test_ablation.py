@@ -12,7 +12,7 @@ from conftest import BASE, RECURRENT, load_tool, translate
 
 from onmt_exhird.evaluation import System, evaluate
 
-Trained = Callable[[str], Path]
+Made = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,9 @@ def rows_of(text: str) -> dict[str, list[str]]:
 
 
 def test_rows_are_the_evaluation_of_what_onmt_translate_writes(
-    tool: ModuleType, workshop: Path, trained: Trained, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tool: ModuleType, workshop: Path, made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    models = {"exhird": trained("exhird"), "catseq": trained("rnn")}
+    models = {"exhird": made("exhird"), "catseq": made("rnn")}
     arguments = ["--data", str(workshop), "--output", str(tmp_path / "out"), "--window", "all"]
     assert tool.main([*arguments, "--exhird", str(models["exhird"]), "--sequential", str(models["catseq"])]) == 0
     shown = capsys.readouterr().out

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 from conftest import load_tool
 
 from onmt_exhird import stream
@@ -98,7 +99,9 @@ def test_generating_is_measured_from_raw_texts_on(capsys: pytest.CaptureFixture[
 def test_without_json_every_line_is_a_key_and_its_value(capsys: pytest.CaptureFixture[str]) -> None:
     assert load_tool("bench").main(["evaluate", *SMALL, "--repeat", "1", "--no-reference"]) == 0
     lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
-    assert {"docs_per_second", "load"} <= {key for key, _ in lines}
+    found = dict(lines)
+    assert found.keys() >= {"docs_per_second", "load", "processor"}
+    assert found["capability"].split()[0] == torch.backends.cpu.get_cpu_capability()
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from onmt_exhird.nn.hierarchical import Memory
 from onmt_exhird.nn.orthogonal import orthogonal_loss
 from onmt_exhird.nn.target_encoder import DRAWN
 
-Trained = Callable[[str], Path]
+Made = Callable[[str], Path]
 BASELINES = ["catseqd", "catseqcorr"]
 END_ID = WORDS.index(";")
 
@@ -284,10 +284,10 @@ def test_a_negative_weight_is_refused(option: str, capsys: pytest.CaptureFixture
     ids=["n-best", "top-k", "nucleus"],
 )
 def test_every_search_writes_streams_without_repeated_first_words(
-    name: str, options: list, n_best: int, workshop: Path, trained: Trained
+    name: str, options: list, n_best: int, workshop: Path, made: Made
 ) -> None:
     exclusive = ["-exclusive_search", "-exclusive_window", "all"]
-    lines = translate(workshop, trained(name), "test.src", *options, *exclusive)
+    lines = translate(workshop, made(name), "test.src", *options, *exclusive)
     assert len(lines) == 23 * n_best
     for line in lines:
         first_words = [phrase.words[0] for phrase in stream.parse(line)]

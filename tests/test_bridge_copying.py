@@ -9,8 +9,11 @@ import pyonmttok
 import pytest
 import torch
 from onmt.bin import train
+from onmt.decoders.decoder import InputFeedRNNDecoder
+from onmt.inputters import text_utils
 from onmt.inputters.text_utils import numericalize, tensorify
 from onmt.model_builder import build_base_model
+from onmt.modules import CopyGenerator
 
 from onmt_exhird.bridge.batches import add_extended_ids
 from onmt_exhird.nn.losses import stream_losses
@@ -172,3 +175,49 @@ def test_coverage_loss_ignores_padding_and_other_documents(vocabs: dict[str, Any
         return compute(batch, output, attentions)[0].item()
 
     assert total(DOCUMENTS) == pytest.approx(sum(total([document]) for document in DOCUMENTS), rel=1e-5)
+
+
+def test_a_truncated_target_has_the_loss_of_its_part(vocabs: dict[str, Any]) -> None:
+    opt = options("rnn", "-truncated_decoder", "5")
+    model = build_model(opt, vocabs)
+    batch = make_batch(vocabs, DOCUMENTS)
+    output, attentions = model(batch["src"], batch["tgt"], batch["srclen"])
+    compute = onmt.trainer.LossCompute.from_opts(opt, model, vocabs["tgt"])
+    part = {name: attention[:, 3:7] for name, attention in attentions.items()}
+    loss, stats = compute(batch, output[:, 3:7], part, trunc_start=3, trunc_size=5)
+    assert loss.item() == pytest.approx(losses(model, batch)[:, 3:7].sum().item(), rel=1e-5)
+    assert (stats.n_sents, stats.n_batchs) == (0, 0)  # counted with the first part
+
+
+def test_without_copying_the_stock_decoder_is_as_it_was(vocabs: dict[str, Any]) -> None:
+    opt = options("rnn")
+    opt.copy_attn = False
+    model = build_model(opt, vocabs)
+    stock = InputFeedRNNDecoder.from_opt(opt, model.decoder.embeddings).eval()
+    stock.load_state_dict(model.decoder.state_dict())
+    batch = make_batch(vocabs, DOCUMENTS)
+    output, attentions = model(batch["src"], batch["tgt"], batch["srclen"])
+    states, final, _ = model.encoder(batch["src"], batch["srclen"])
+    stock.init_state(batch["src"], states, final)
+    expected, theirs = stock(batch["tgt"][:, :-1], states, src_len=batch["srclen"])
+    assert (opt.enc_layers, opt.dec_layers) == (2, 1)  # ours would start from the last layer, upstream's from the first
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(attentions["std"], theirs["std"].transpose(0, 1))
+
+
+@pytest.mark.parametrize("name", ["rnn", "transformer"])
+def test_what_ours_does_not_know_goes_on_as_upstream_does(name: str, vocabs: dict[str, Any]) -> None:
+    opt, vocabs = options(name, "-copy_attn_force"), dict(vocabs)
+    model = build_model(opt, vocabs)
+    assert type(model.generator) is CopyGenerator
+    rows = []
+    for index, (source, target) in enumerate(DOCUMENTS):
+        example = {"src": {"src": source}, "tgt": {"tgt": target}, "cid": "c", "cid_line_number": index}
+        rows.append((numericalize(vocabs, text_utils._addcopykeys(vocabs, example)), index))
+    batch = tensorify(vocabs, rows, torch.device("cpu"))
+    output, attentions = model(batch["src"], batch["tgt"], batch["srclen"])
+    totals = []
+    for kind in (onmt.trainer.LossCompute, onmt.trainer.LossCompute.__mro__[1]):
+        loss, _ = kind.from_opts(opt, model, vocabs["tgt"])(batch, output, attentions)
+        totals.append(loss.item())
+    assert totals[0] == totals[1] > 0

@@ -6,12 +6,14 @@ import base64
 import csv
 import hashlib
 import io
+import os
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import run_stock
 
 from onmt_exhird import __version__, bridge, cli
@@ -19,7 +21,7 @@ from onmt_exhird.cli import doctor
 from onmt_exhird.errors import ExhirdError
 
 ROOT = Path(__file__).resolve().parents[1]
-HOOK = "onmt/decoders/exhird_plugin.py"
+HOOK = "onmt/transforms/exhird_plugin.py"
 
 
 @pytest.mark.parametrize("command", ["onmt_train", "onmt.bin.train"])
@@ -43,6 +45,17 @@ def test_the_version_check_precedes_everything_and_shows_no_stack(tmp_path: Path
     assert done.returncode == 1
     assert done.stderr.startswith("error: onmt_exhird works with OpenNMT-py 9.9, but 3.5.1 is installed")
     assert "Traceback" not in done.stderr
+
+
+def test_warnings_of_a_current_torch_about_upstream_do_not_reach_the_user() -> None:
+    code = "import onmt.bin.train, onmt.bin.translate, warnings; warnings.warn('of my own', FutureWarning)"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr.count("Warning") == 1 and "FutureWarning: of my own" in done.stderr
+    stock = environment | {"ONMT_EXHIRD": "off"}
+    done = subprocess.run([sys.executable, "-c", code], env=stock, capture_output=True, text=True, check=True)
+    told = done.stderr.count("FutureWarning: `torch.cuda.amp")
+    assert told if hasattr(torch, "amp") and hasattr(torch.amp, "custom_fwd") else not told
 
 
 @pytest.mark.parametrize("hook", ["build_wheel", "build_editable"])

@@ -15,7 +15,7 @@ from onmt.translate import translator as upstream
 
 from onmt_exhird.bridge import batches
 
-Trained = Callable[[str], Path]
+Made = Callable[[str], Path]
 SEARCHES = {
     "greedy": ["-beam_size", "1"],
     "two of three beams": ["-beam_size", "3", "-n_best", "2"],
@@ -46,9 +46,9 @@ def returned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[Any], list[Any]
 
 
 def test_the_command_keeps_no_result_and_a_caller_gets_all(
-    workshop: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch, returned: list[tuple[list[Any], list[Any]]]
+    workshop: Path, made: Made, monkeypatch: pytest.MonkeyPatch, returned: list[tuple[list[Any], list[Any]]]
 ) -> None:
-    model = trained("exhird")
+    model = made("exhird")
     monkeypatch.chdir(workshop)
     monkeypatch.setattr(batches, "_SORTED", 5)
     command.translate(options(model))
@@ -66,9 +66,9 @@ def test_the_command_keeps_no_result_and_a_caller_gets_all(
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_buckets_change_neither_lines_nor_report(
-    search: str, workshop: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch, log: list[str]
+    search: str, workshop: Path, made: Made, monkeypatch: pytest.MonkeyPatch, log: list[str]
 ) -> None:
-    model = trained("exhird")
+    model = made("exhird")
     monkeypatch.chdir(workshop)
     calls = []
     translate = upstream.Translator.__mro__[1]._translate
@@ -92,11 +92,11 @@ def test_buckets_change_neither_lines_nor_report(
 
 @pytest.mark.parametrize("option", ["-verbose", "-report_time"])
 def test_what_counts_over_everything_is_done_at_once(
-    option: str, workshop: Path, trained: Trained, monkeypatch: pytest.MonkeyPatch, log: list[str]
+    option: str, workshop: Path, made: Made, monkeypatch: pytest.MonkeyPatch, log: list[str]
 ) -> None:
     monkeypatch.chdir(workshop)
     monkeypatch.setattr(batches, "_SORTED", 5)
-    command.translate(options(trained("exhird"), option))
+    command.translate(options(made("exhird"), option))
     documents = len(Path("test.src").read_text().splitlines())
     if option == "-verbose":
         assert re.findall(r"SENT (\d+):", "".join(log)) == [str(n) for n in range(1, documents + 1)]

@@ -1,26 +1,20 @@
-"""The learning rate driven by validation perplexity, the end by the clock, and the statistics of training."""
+"""The learning rate driven by validation perplexity, and the statistics of training."""
 
 from __future__ import annotations
 
 import copy
 import pickle
-import re
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import onmt.trainer
 import onmt.utils
 import pytest
 import torch
-from conftest import run_stock
 from onmt.bin import train
 from onmt.utils.optimizers import Optimizer
 
-from onmt_exhird.bridge import training
 from onmt_exhird.bridge.loss import check_options
-from onmt_exhird.bridge.training import Plateau, decay_after_validation, end_when_time_is_up
+from onmt_exhird.bridge.training import Plateau
 from onmt_exhird.errors import ExhirdError
 
 
@@ -78,112 +72,6 @@ def test_an_optimizer_that_was_not_made_from_options_keeps_its_rate() -> None:
     assert optimizer.learning_rate() == 0.7
 
 
-def test_the_fall_is_logged() -> None:
-    lines: list[str] = []
-
-    class Trainer:
-        optim = Optimizer.from_opt(torch.nn.Linear(2, 3), options("-plateau_decay", "0.5"))
-
-        def validate(self, perplexity: float) -> Any:
-            return SimpleNamespace(ppl=lambda: perplexity)
-
-    decay_after_validation(SimpleNamespace(Trainer=Trainer, logger=SimpleNamespace(info=lines.append)))
-    trainer = Trainer()
-    for perplexity in (4.0, 5.0, 4.5):
-        trainer.validate(perplexity)
-    assert [line for line in lines if "rose" in line] == ["Validation perplexity rose: learning rate 0.4 -> 0.2"]
-    assert lines[0] == "Validation at step 0: perplexity 4"
-
-
-class Clock:
-    """Ten seconds pass with every look at it."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def monotonic(self) -> float:
-        self.now += 10
-        return self.now
-
-
-def train_by_the_clock(monkeypatch: pytest.MonkeyPatch, minutes: float, batches: int, valid_steps: int) -> list[str]:
-    """What a trainer does and logs when every step takes ten seconds."""
-    events: list[str] = []
-
-    class Trainer:
-        train_minutes: float
-        moving_average = None
-        optim = SimpleNamespace(training_step=1, learning_rate=lambda: 0.1)
-
-        def _accum_batches(self, iterator: Iterable[int]) -> Iterator[int]:
-            yield from iterator
-
-        def _report_step(self, learning_rate: float, step: int, valid_stats: str) -> None:
-            events.append(f"report {valid_stats} of step {step}")
-
-        def validate(self, iterator: str, moving_average: Any) -> str:
-            events.append(f"validate on {iterator}")
-            return "statistics"
-
-        def train(self, batches: Iterable[int], steps: int, save: int, valid_iter: str, valid_steps: int) -> None:
-            for step in self._accum_batches(batches):
-                self.optim.training_step = step + 1
-            events.append(f"save step {step}")
-
-    def build(opt: Any) -> Trainer:
-        return Trainer()
-
-    upstream = SimpleNamespace(Trainer=Trainer, build_trainer=build, logger=SimpleNamespace(info=events.append))
-    monkeypatch.setattr(training, "time", Clock())
-    end_when_time_is_up(upstream)
-    trainer = upstream.build_trainer(options("-train_minutes", str(minutes)))
-    trainer.train(range(1, batches + 1), 100, 100, "documents", valid_steps)
-    return events
-
-
-def test_training_ends_validated_and_saved_when_its_minutes_are_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert train_by_the_clock(monkeypatch, minutes=0.5, batches=7, valid_steps=5) == [
-        "The 0.5 minutes of -train_minutes are over: ending at step 3",
-        "validate on documents",
-        "report statistics of step 3",
-        "save step 3",
-    ]
-
-
-def test_a_step_that_was_just_validated_is_not_validated_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert train_by_the_clock(monkeypatch, minutes=0.5, batches=7, valid_steps=3)[1:] == ["save step 3"]
-
-
-@pytest.mark.parametrize(("minutes", "batches"), [(0, 7), (5, 7)])
-def test_without_a_limit_or_within_it_training_goes_to_its_end(
-    minutes: float, batches: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert train_by_the_clock(monkeypatch, minutes, batches, valid_steps=5) == ["save step 7"]
-
-
-def test_the_stock_command_ends_in_time_with_a_checkpoint(workshop: Path) -> None:
-    """Two batches a step, so that the clock is seen to be looked at with accumulated gradients too."""
-    limits = "-train_minutes 0.02 -train_steps 100000 -valid_steps 100000 -save_checkpoint_steps 100000".split()
-    done = run_stock(
-        "onmt_train", "-config", "rnn.yaml", "-save_model", "timed", "-accum_count", 2, *limits, cwd=workshop
-    )
-    ended = re.search(r"-train_minutes are over: ending at step (\d+)\n", done.stderr)
-    assert ended and (workshop / f"timed_step_{ended[1]}.pt").exists()
-    assert f"Validation at step {ended[1]}: perplexity " in done.stderr[ended.end() :]
-
-
-def test_a_limit_in_minutes_is_refused_with_several_processes() -> None:
-    opt = options("-train_minutes", "1", "-world_size", "2")
-    with pytest.raises(ExhirdError, match="-train_minutes works with one process"):
-        onmt.trainer.build_trainer(opt, 0, None, None, None)
-
-
-def test_several_processes_are_refused() -> None:
-    opt = options("-plateau_decay", "0.5", "-world_size", "2")
-    with pytest.raises(ExhirdError, match="-plateau_decay works with one process"):
-        Optimizer.from_opt(torch.nn.Linear(2, 3), opt)
-
-
 def test_statistics_travel_between_processes() -> None:
     stats = onmt.utils.Statistics(loss=6.0, n_batchs=1, n_sents=2, n_words=3)
     stats.losses = {"exclusive": 4.0, "orthogonal": 1.0}
@@ -208,13 +96,11 @@ def test_losses_are_reported_by_name_per_document(caplog: pytest.LogCaptureFixtu
     ("arguments", "reason"),
     [
         ("-exclusive_loss_window 2", "-exclusive_loss_window needs a model that copies"),
-        ("-copy_attn -copy_attn_force", "-copy_attn_force does not go with"),
-        ("-copy_attn -lambda_align 0.5", "-lambda_align does not go with"),
-        ("-copy_attn -truncated_decoder 5", "-truncated_decoder does not go with"),
+        ("-copy_attn -decoder_type exhird -copy_attn_force", "-copy_attn with -copy_attn_force copies as OpenNMT-py"),
+        ("-copy_attn -exclusive_loss_window 2 -lambda_align 0.5", "-lambda_align has no effect with"),
         ("-valid_metrics KEYPHRASE_F2", "unknown metric 'KEYPHRASE_F2', .*did you mean 'KEYPHRASE_F1'"),
         ("-copy_attn -input_feed 0", "leave -input_feed 0 out"),
         ("-copy_attn -decoder_type exhird -lambda_coverage 1", "-lambda_coverage is for -decoder_type rnn"),
-        ("-copy_attn -model_task lm", "a language model does not have"),
     ],
 )
 def test_options_that_do_not_go_together_are_named(arguments: str, reason: str) -> None:
@@ -222,6 +108,23 @@ def test_options_that_do_not_go_together_are_named(arguments: str, reason: str) 
         check_options(options(*arguments.split()))
 
 
-def test_what_goes_together_passes() -> None:
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ("-copy_attn_force", "-copy_attn with -copy_attn_force copies as OpenNMT-py does"),
+        ("-lambda_align 0.5", "-lambda_align has no effect with -copy_attn"),
+        ("-model_task lm", "a language model with -copy_attn copies as OpenNMT-py does"),
+    ],
+)
+def test_where_the_plug_in_is_not_used_they_get_a_warning(
+    arguments: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check_options(options("-copy_attn", *arguments.split()))
+    assert f"warning: {reason}" in capsys.readouterr().err
+
+
+def test_what_goes_together_passes(capsys: pytest.CaptureFixture[str]) -> None:
     check_options(options("-copy_attn", "-exclusive_loss_window", "4"))
+    check_options(options("-copy_attn", "-truncated_decoder", "5"))
     check_options(options("-model_task", "lm"))
+    assert not capsys.readouterr().err

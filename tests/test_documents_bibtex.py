@@ -37,6 +37,10 @@ def fill(text: str, *phrases: str, everywhere: bool = False) -> str:
         ("@a{k,\nAbstract = {x},}", "@a{k,\nAbstract = {x},\nKeywords = {d g, t},}"),
         ('@a(k, abstract = "a) {"} b")', '@a(k, abstract = "a) {"} b", keywords = {d g, t})'),
         ("@a{k\n , abstract = {x}\n , year = 3}", "@a{k\n , abstract = {x}\n , keywords = {d g, t}, year = 3}"),
+        (
+            "@a{k, % c\n  % abstract = {no},\n  abstract = {x}\n  % d, e\n}",
+            "@a{k, % c\n  % abstract = {no},\n  abstract = {x},\n  keywords = {d g, t}\n  % d, e\n}",
+        ),
         ("@a{k, keywords = {}, abstract = {x}}", "@a{k, keywords = {d g, t}, abstract = {x}}"),
         ('@a{k, abstract = "x" # " y"}', '@a{k, abstract = "x" # " y", keywords = {d g, t}}'),
         ("\ufeff@a {k, abstract = {\\{x\\}}}", "\ufeff@a {k, abstract = {\\{x\\}}, keywords = {d g, t}}"),

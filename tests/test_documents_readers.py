@@ -62,6 +62,12 @@ def test_a_line_without_end_is_not_read_into_memory(write: Write, monkeypatch: A
     monkeypatch.setattr(lines_module, "MAX_RECORD", 100)
     (found,) = items(write("a.txt", "x" * 1000))
     assert "more than 100 bytes" in found.fault
+    reading, writing = os.pipe()
+    os.write(writing, b"short\n" + b"x" * 1000)
+    first, last = read(PipeLines(reading, "pipe"), "text", Names())
+    os.close(writing)
+    os.close(reading)
+    assert first.document == "short" and "more than 100 bytes" in last.fault
 
 
 def test_broken_gzip_keeps_what_came_before(tmp_path: Path) -> None:
@@ -116,6 +122,8 @@ def test_keys_can_be_named_and_then_must_be_there(write: Write) -> None:
     first, second = items(path, title="t", text="b", id="n")
     assert (first.document, first.id) == (("T", "B"), 5)
     assert "no key 't'" in second.fault
+    (found,) = items(write("b.jsonl", '{"text": "B"}\n'), id="n")
+    assert "no key 'n'" in found.fault
 
 
 @pytest.mark.parametrize(
@@ -158,7 +166,10 @@ def test_bad_rows_are_told_and_the_others_read(write: Write) -> None:
     assert [(item.id, item.document) for item in found if not item.fault] == [("1", "good"), ("6", "fine")]
     faults = {item.place.rpartition(" ")[2]: item.fault for item in found if item.fault}
     assert faults["3"] == "not UTF-8: byte 0xff at 3 of line 3"
-    assert faults["4"] == "the row has 3 cells, the header 2" and faults["5"] == "the row has 1 cells, the header 2"
+    assert (
+        faults["4"] == "the row and the header differ in length: 3 and 2 cells"
+        and faults["5"] == "the row and the header differ in length: 1 and 2 cells"
+    )
     assert "no row of a table" in faults["6"] and "no row of a table" in faults["8"]
 
 

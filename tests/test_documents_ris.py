@@ -68,9 +68,9 @@ def test_all_can_be_replaced() -> None:
 
 def test_what_is_found(tmp_path: Path) -> None:
     path = tmp_path / "a.ris"
-    path.write_text("note\nTY  - A\nT1  - Graphs\nID  - g7\nAB  - We\n  cut.\nER  - \nTY  - A\nTI  - Only\nER  - \n")
+    path.write_text("1.\nTY  - A\nT1  - Graphs\nID  - g7\nAB  - We\nER cut.\nER  -\nTY  - A\nTI  - Only\nER  - \n")
     found = [item for item in read(FileLines(path), "ris", Names()) if item.is_record]
-    assert [(item.id, item.document) for item in found] == [("g7", ("Graphs", "We cut.")), (None, "Only")]
+    assert [(item.id, item.document) for item in found] == [("g7", ("Graphs", "We ER cut.")), (None, "Only")]
     assert [item.place for item in found] == [f"{path}, line 2", f"{path}, line 8"]
 
 

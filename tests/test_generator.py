@@ -6,6 +6,7 @@ import multiprocessing
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from generator_models import WORDS, make, texts
 
 from onmt_exhird import Keyphrase, KeyphraseGenerator, Keyphrases
 from onmt_exhird.errors import ExhirdError
+from onmt_exhird.generator.articles import vote
 from onmt_exhird.generator.documents import read_document
 from onmt_exhird.text import stem_words, tokenize
 
@@ -68,7 +70,7 @@ def test_an_endless_stream_is_answered_while_it_is_read(exhird: KeyphraseGenerat
 def test_phrases_are_readable_and_stand_where_they_say(generator: KeyphraseGenerator) -> None:
     seen = set()
     for text in texts(30):
-        result = generator(text, max_phrases=8)
+        result = generator(text, max_phrases=8, max_phrase_words=2)
         stems = " ".join(stem_words(tokenize(text)))
         for phrase in result:
             assert "<" not in phrase.text and phrase.text == phrase.text.strip() and phrase.text
@@ -215,3 +217,33 @@ def test_nothing_of_opennmt_is_imported(decoder: str, tmp_path: Path) -> None:
     KeyphraseGenerator(make(decoder)).save_pretrained(tmp_path / "model")
     done = subprocess.run([sys.executable, "-c", ALONE, str(tmp_path / "model")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_long_document_is_read_in_parts_that_vote() -> None:
+    trained = replace(make("exhird"), max_source=60)
+    generator = KeyphraseGenerator(trained)
+    long = " ".join(texts(12, longest=40))
+    result = generator(long, attention=True)
+    assert not result.truncated and 0 < len(result) <= 10
+    assert [token.text for token in result.tokens] == tokenize(long)
+    for phrase in result:
+        for word in phrase.attention.words:
+            assert len(word.weights) == len(result.tokens) and sum(word.weights) == pytest.approx(1.0, abs=1e-3)
+            place = max(range(len(word.weights)), key=word.weights.__getitem__)
+            assert word.copied < 0.9 or result.tokens[place].text == word.word or word.weights[place] < 0.5
+    assert generator([long, "a graph", long])[::2] == [generator(long)] * 2
+    assert len(generator(long, max_phrases=2)) <= 2
+
+
+def test_what_is_beyond_all_parts_is_said_to_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("onmt_exhird.generator.articles.MOST", 2)
+    generator = KeyphraseGenerator(replace(make("exhird"), max_source=60))
+    assert not generator("tree " * 70).truncated and generator("tree " * 71).truncated
+
+
+def test_of_several_parts_the_first_counts_most_and_others_must_agree() -> None:
+    def part(**scores: float) -> dict[tuple[str, ...], Keyphrase]:
+        return {(text,): Keyphrase(text, None, False, score, ()) for text, score in scores.items()}
+
+    found = vote([part(graph=0.3, tree=0.1), part(proof=0.9, heap=0.5), part(proof=0.7, graph=0.4), part(sort=1.0)])
+    assert [(phrase.text, phrase.score) for phrase in found] == [("graph", 0.4), ("proof", 0.9), ("tree", 0.1)]

@@ -7,7 +7,7 @@ import torch
 
 from onmt_exhird.nn import packed
 from onmt_exhird.nn.copying import CopyGenerator
-from onmt_exhird.nn.output_layer import for_search
+from onmt_exhird.nn.output_layer import lay_out
 from onmt_exhird.nn.packed import PackedCopyGenerator
 
 PAD, VOCAB = 1, 2500  # more than one part
@@ -31,7 +31,7 @@ def can_pack() -> None:
 @pytest.mark.parametrize("width", [7, 4])
 def test_the_packed_layer_gives_the_same_mixture_and_scores(width: int, can_pack) -> None:
     generator, inputs = make(width)
-    ours = for_search(generator)
+    ours = lay_out(generator)
     assert isinstance(ours, PackedCopyGenerator)
     torch.testing.assert_close(ours.log_mixture(*inputs, VOCAB + 3), generator.log_mixture(*inputs, VOCAB + 3))
     wanted = inputs[2][:, :1]
@@ -40,7 +40,7 @@ def test_the_packed_layer_gives_the_same_mixture_and_scores(width: int, can_pack
 
 def test_the_packed_layer_has_its_weight_once_and_gives_it_back(can_pack) -> None:
     generator, _ = make()
-    ours = for_search(generator)
+    ours = lay_out(generator)
     assert sum(parameter.numel() for parameter in ours.parameters()) == VOCAB + 7 + 1
     assert torch.equal(ours.weight, generator.weight)
     words = torch.tensor([2499, 0, 2048])
@@ -50,4 +50,4 @@ def test_the_packed_layer_has_its_weight_once_and_gives_it_back(can_pack) -> Non
 
 def test_a_weight_that_cannot_be_packed_stays_as_it_is() -> None:
     generator = make()[0].double()
-    assert for_search(generator) is generator
+    assert lay_out(generator) is generator

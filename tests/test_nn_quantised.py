@@ -14,10 +14,10 @@ from test_nn_packed import PAD, VOCAB, make
 from torch import Tensor, nn
 
 from onmt_exhird import stream
+from onmt_exhird.bridge.output_layer import for_search
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn import output_layer, quantised
 from onmt_exhird.nn.copying import CopyGenerator
-from onmt_exhird.nn.output_layer import for_search
 from onmt_exhird.nn.packed import PackedCopyGenerator
 from onmt_exhird.nn.quantised import QuantisedCopyGenerator, QuantisedLinear, ScreenedCopyGenerator
 
@@ -70,12 +70,16 @@ def test_a_linear_layer_is_nearly_the_same() -> None:
     assert (for_search(linear, "int8")(x) - linear(x)).abs().max() < 0.05
 
 
-def test_what_has_no_eight_bits_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ExhirdError, match="output layer: leave it out"):
-        for_search(nn.ReLU(), "int8")
-    monkeypatch.setattr(quantised, "is_available", lambda: False)
-    with pytest.raises(ExhirdError, match="processor: leave it out"):
-        for_search(nn.Linear(2, 2), "int8")
+def test_what_has_no_eight_bits_says_what_it_falls_back_to(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, linear = nn.ReLU(), nn.Linear(2, 2)
+    assert for_search(other, "int8") is other
+    assert "does not know this output layer; search goes on in full precision" in capsys.readouterr().err
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
+    assert for_search(linear, "int8") is linear
+    said = capsys.readouterr().err
+    assert "this processor (DEFAULT) has no products in eight bits; search goes on in full precision" in said
 
 
 EXTREMES = """
@@ -93,18 +97,18 @@ def test_sums_of_products_do_not_overflow_on_an_older_processor() -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_streams(beam: int, workshop: Path, trained) -> None:
+def test_streams(beam: int, workshop: Path, made) -> None:
     lines, full = (
-        translate(workshop, trained("exhird"), "test.src", "-beam_size", beam, *precision)
+        translate(workshop, made("exhird"), "test.src", "-beam_size", beam, *precision)
         for precision in (["-precision", "int8"], [])
     )
     assert all(stream.parse(line) for line in lines)
     assert sum(map(str.__eq__, lines, full)) > 0.8 * len(full)
 
 
-def test_an_ensemble_has_no_eight_bits(workshop: Path, trained) -> None:
+def test_an_ensemble_of_models_that_copy_is_refused(workshop: Path, made) -> None:
     with pytest.raises(ExhirdError, match="give one -model"):
-        translate(workshop, trained("exhird"), "test.src", "-model", *[trained("exhird")] * 2, "-precision", "int8")
+        translate(workshop, made("exhird"), "test.src", "-model", *[made("exhird")] * 2, "-precision", "int8")
 
 
 def screened(
@@ -215,10 +219,10 @@ def test_a_large_vocabulary_is_screened_where_nobody_wants_scores(monkeypatch: p
 @pytest.mark.parametrize("certain", ["as it is", "never"])
 @pytest.mark.parametrize("name", ["exhird", "rnn"])
 def test_a_screen_changes_no_prediction(
-    name: str, certain: str, workshop: Path, trained, monkeypatch: pytest.MonkeyPatch
+    name: str, certain: str, workshop: Path, made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = ["-beam_size", 1, "-exclusive_search"]
-    lines = translate(workshop, trained(name), "test.src", *wanted)
+    lines = translate(workshop, made(name), "test.src", *wanted)
     calls: list[float] = []
     ours = ScreenedCopyGenerator.choose
 
@@ -231,7 +235,7 @@ def test_a_screen_changes_no_prediction(
 
     monkeypatch.setattr(ScreenedCopyGenerator, "choose", counted)
     monkeypatch.setattr(output_layer, "LARGE", 0)
-    assert translate(workshop, trained(name), "test.src", *wanted) == lines
+    assert translate(workshop, made(name), "test.src", *wanted) == lines
     assert sum(calls) / len(calls) > 0.5 if certain == "as it is" else calls and not any(calls)
 
 

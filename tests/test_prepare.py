@@ -75,8 +75,45 @@ def test_several_files_of_several_kinds_are_read_in_order(write: Any, tmp_path: 
     second = write(json.dumps([{**GOOD, "title": "Two"}]), name="b.json")
     third = tmp_path / "c.jsonl.gz"
     third.write_bytes(gzip.compress(json.dumps({**GOOD, "title": "Three"}).encode()))
-    assert run([first, second, third]) == 0
+    assert run([first, second, third], "--no-shuffle") == 0
     assert [line.split()[0] for line in written(first)[0].splitlines()] == ["one", "two", "three"]
+
+
+def numbered(write: Any, count: int, name: str, first: int = 0) -> Path:
+    records = [{**GOOD, "title": f"n{first + number}"} for number in range(count)]
+    return write("".join(json.dumps(record) + "\n" for record in records), name=name)
+
+
+def titles(path: Path, split: str = "train") -> list[str]:
+    return [line.split()[0] for line in written(path, split)[0].splitlines()]
+
+
+def test_a_training_split_is_mixed_over_all_inputs_and_the_same_for_the_same_seed(write: Any) -> None:
+    paths = [numbered(write, 60, "a.jsonl"), numbered(write, 60, "b.jsonl", first=60)]
+    assert run(paths, "--jobs", "2") == 0
+    mixed = titles(paths[0])
+    assert sorted(mixed, key=lambda title: int(title[1:])) == [f"n{number}" for number in range(120)]
+    assert 20 < sum(int(title[1:]) < 60 for title in mixed[:60]) < 40  # both inputs in each half
+    assert run(paths, "--jobs", "1") == 0 and titles(paths[0]) == mixed
+    assert run(paths, "--shuffle", "3435") == 0 and titles(paths[0]) == mixed
+    assert run(paths, "--shuffle", "1") == 0 and titles(paths[0]) != mixed
+
+
+def test_sources_and_targets_stay_together(write: Any) -> None:
+    records = [{"title": f"n{number}", "abstract": "text .", "keywords": [f"n{number}"]} for number in range(50)]
+    path = write("".join(json.dumps(record) + "\n" for record in records))
+    assert run(path) == 0
+    sources, targets = (text.splitlines() for text in written(path))
+    assert [f"<p_start> {source.split()[0]} ;" for source in sources] == targets
+
+
+def test_other_splits_keep_their_order_unless_told(write: Any) -> None:
+    path = numbered(write, 30, "a.jsonl")
+    in_order = [f"n{number}" for number in range(30)]
+    for split in ("valid", "my_test"):
+        assert run(path, split=split) == 0 and titles(path, split) == in_order
+    assert run(path, "--shuffle", "3", split="valid") == 0 and titles(path, "valid") != in_order
+    assert run(path, "--no-shuffle") == 0 and titles(path) == in_order
 
 
 def test_the_names_of_the_keys_can_be_chosen(write: Any) -> None:

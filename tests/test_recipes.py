@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,13 +37,17 @@ def options(name: str) -> Any:
     return parsed
 
 
-@cache
-def model(name: str) -> Any:
-    opt = options(name)
+def build(opt: Any) -> Any:
+    """The model of some options, with a vocabulary of the size they ask for."""
     special = [UNK, PAD, BOS, EOS, *STRUCTURE]
     tokens = special + [f"w{index}" for index in range(opt.src_vocab_size - len(special))]
     vocab = pyonmttok.build_vocab_from_tokens(tokens)
     return build_base_model(opt, {"src": vocab, "tgt": vocab, "decoder_start_token": BOS})
+
+
+@cache
+def model(name: str) -> Any:
+    return build(options(name))
 
 
 def count(module: Any) -> int:
@@ -109,6 +114,31 @@ def test_a_baseline_states_only_what_differs(name: str) -> None:
 
 def test_every_recipe_of_kp20k_is_tested_here() -> None:
     assert {path.stem for path in (RECIPES / "kp20k").glob("*.yaml")} == set(PARAMETERS)
+
+
+def test_the_demo_says_what_it_does() -> None:
+    demo = str(RECIPES / "demo" / "run.sh")
+    helped = subprocess.run([demo, "--help"], capture_output=True, text=True, check=True).stdout
+    assert "run.sh [MODEL] [OUTPUT]" in helped
+    assert all(path.stem in helped for path in (RECIPES / "demo").glob("*.yaml"))
+    wrong = subprocess.run([demo, "exhrid"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2 and "unknown model 'exhrid': give one of catseq, " in wrong.stderr
+
+
+@pytest.mark.parametrize("name", ["exhird", "catseq"])
+def test_a_recipe_for_every_science_states_only_what_differs(name: str) -> None:
+    own = yaml.safe_load((RECIPES / "science" / f"{name}.yaml").read_text())
+    parsed = train._get_parser().parse_args(["-config", str(RECIPES / "science" / f"{name}.yaml")])
+    before = train._get_parser().parse_args(["-config", str(RECIPES / "science" / own.pop("base"))])
+    assert {key for key in own if getattr(parsed, key) == getattr(before, key)} == set()
+
+
+def test_the_model_for_every_science_is_small_enough_to_ship() -> None:
+    """An embedding of 100, a bias, and 2.2 million parameters that do not depend on the vocabulary."""
+    parsed = train._get_parser().parse_args(["-config", str(RECIPES / "science" / "exhird.yaml")])
+    train.ArgumentParser.update_model_opts(parsed)
+    train.ArgumentParser.validate_model_opts(parsed)
+    assert count(build(parsed)) == 101 * 30_004 + EXHIRD - 401 * 50_004 + 100 * 300
 
 
 def test_the_demo_s_configuration_is_valid() -> None:

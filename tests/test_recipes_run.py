@@ -17,7 +17,7 @@ import pytest
 
 RECIPES = Path(__file__).resolve().parents[1] / "recipes"
 SCRIPTS = sorted(RECIPES.glob("*/run.sh"))
-TRAINING = ["custom", "kp20k"]
+TRAINING = ["custom", "kp20k", "science"]
 BENCHMARKS = ["inspec", "krapivin", "semeval"]
 
 # Does what each command does for the recipes, and writes down that it was called.
@@ -132,7 +132,7 @@ def test_help_names_the_options_and_the_files(recipe: str, work: Workplace) -> N
     ("arguments", "reason"),
     [
         ("--modle exhird-h", "unknown option '--modle'"),
-        ("--model exhird", "model 'exhird' is none of: exhird-h, exhird-s, catseq,"),
+        ("--model exhird", "model 'exhird' is none of: exhird-h, "),
         ("--seeds 3,x", "--seeds takes whole numbers with commas between them, not '3,x'"),
         ("--windows 1,-1", "--windows takes whole numbers and 'all'"),
         ("--stage training", "stage 'training' is none of: prepare, vocab, train"),
@@ -276,6 +276,16 @@ def test_every_seed_is_trained_and_they_are_scored_together(work: Workplace) -> 
         "exhird-s-3/test.K0.pred",
         "exhird-s-5/test.K0.pred",
     ]
+
+
+def test_science_trains_with_its_own_configuration(work: Workplace) -> None:
+    work.run("science", *"--train a.jsonl b.jsonl --valid b.jsonl --test c.jsonl --output out".split())
+    calls = work.calls()
+    (trained,) = (call for call in calls if call[0] == "onmt_train")
+    assert trained[trained.index("-config") + 1] == str(RECIPES / "science" / "exhird.yaml")
+    assert trained[trained.index("-src_vocab_size") + 1] == "30007"
+    _, err = work.run("science", "--model", "catseqd", code=2)
+    assert "is none of: exhird-h, catseq" in err
 
 
 def test_kp20k_leaves_the_titles_of_all_test_sets_out(work: Workplace) -> None:

@@ -250,7 +250,7 @@ def test_damaged_files_are_an_error_with_their_name(runs, name, text, message):
 
 def test_a_folder_without_scores_is_an_error(runs):
     runs.path.mkdir()
-    with pytest.raises(ExhirdError, match="run has no score files; they are called <model>-<seed>/"):
+    with pytest.raises(ExhirdError, match="run has neither score files, which are called <model>-<seed>/"):
         collect([runs.path])
     with pytest.raises(ExhirdError, match=r"nowhere cannot be read \(No such file"):
         collect([runs.path / "nowhere"])

@@ -16,6 +16,7 @@ from report_runs import RunFolder
 
 from onmt_exhird.cli import main
 from onmt_exhird.report.collect import collect
+from onmt_exhird.report.contents import build
 from onmt_exhird.report.drawing import Box, Drawing, Label, Line, standalone, to_svg, to_tikz
 from onmt_exhird.report.plots import draw_bars, draw_curves
 
@@ -258,3 +259,30 @@ assert not {"torch", "onmt", "numpy", "nltk"} & set(sys.modules)
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run([sys.executable, "-c", program, *options], env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+LOG = """[2026-01-01 10:00:00,000 INFO] Validation at step 100: perplexity 9.5; the best so far is 9.5 at step 100
+[2026-01-01 10:01:00,000 INFO] Validation at step 200: perplexity 4.25, KEYPHRASE_F1 3; the best so far is 4.25
+[2026-01-01 10:02:00,000 INFO] Validation at step 300: perplexity 5; the best so far is 4.25 at step 200
+"""
+
+
+def test_the_curve_of_a_training_is_drawn_before_anything_is_tested(tmp_path: Path) -> None:
+    runs = RunFolder(tmp_path / "run")
+    runs.write("exhird-h-34/train.log", LOG)
+    runs.write("catseq-34/train.log", LOG.replace("4.25", "400").replace("100:", "500:"))
+    assert main(["report", str(runs.path), "--output", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "No model has been tested yet." in page
+    assert "lowest: catseq-34 5.00 at step 300, exhird-h-34 4.25 at step 200" in page
+    plot = (tmp_path / "out" / "report-plot-1.svg").read_text()
+    assert plot.count("<polyline") >= 2 and plot.count("<circle") == 2
+
+
+def test_a_report_of_scores_has_the_curve_too(tmp_path: Path) -> None:
+    runs = RunFolder(tmp_path / "run")
+    runs.score("exhird-h", 34, "kp20k", 1)
+    runs.score("exhird-h", 34, "kp20k", 0)
+    assert "Training" not in [section.title for section in build(collect([runs.path]), "")]
+    runs.write("exhird-h-34/train.log", LOG)
+    assert "Training" in [section.title for section in build(collect([runs.path]), "")]

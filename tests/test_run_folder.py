@@ -20,7 +20,7 @@ LOG = """\
 [2026-01-01 10:09:00,000 INFO] Validation at step 200: perplexity 1.5
 not a stamped line: Validation at step 100: perplexity 1.0
 [2026-01-01 12:00:00,000 INFO] Start training loop and validate every 100 steps...
-[2026-01-01 12:10:00,000 INFO] Validation at step 200: perplexity 8.25
+[2026-01-01 12:10:00,000 INFO] Validation at step 200: perplexity 8.25, KEYPHRASE_F1 3.5; the best so far is 8
 [2026-01-01 12:10:30,000 INFO] Saving checkpoint ../m/model_step_200.pt
 [2026-01-01 12:20:00,000 INFO] Validation at step 300: perplexity 8.75
 [2026-01-01 12:20:30,000 INFO] Saving checkpoint ../m/model_step_300.pt
@@ -94,6 +94,15 @@ def test_what_is_left_of_training(ended: bool, over: bool, minutes: str, left: s
     if over:
         (folder / "train.log").write_text(LOG + OVER)
     assert ask("left", "--minutes", minutes) == left
+
+
+def test_who_stopped_the_last_session(ask: Any, folder: Path) -> None:
+    assert ask("stopped") == ""
+    stopped = "[2026-01-01 12:30:00,000 INFO] Stopped by SIGTERM at step 310; to go on: -train_from m_step_310.pt\n"
+    (folder / "train.log").write_text(LOG + stopped)
+    assert ask("stopped") == "SIGTERM"
+    (folder / "train.log").write_text(LOG + stopped + LOG)
+    assert ask("stopped") == ""
 
 
 def test_a_new_folder_has_everything_left_and_no_checkpoint(tool: ModuleType, tmp_path: Path, capsys: Any) -> None:

@@ -21,7 +21,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from bench_clock import Stopwatch, machine_load, say
+from bench_clock import Stopwatch, capability, machine_load, processor, say
 
 from onmt_exhird.errors import ExhirdError
 
@@ -39,6 +39,7 @@ keys of the JSON:
   same_as_reference    share of documents with the same output, or whether the output is the same
   yake_docs_per_cpu_second, ratio_to_yake   YAKE, three words at most, ten phrases, and our speed divided by it
   cold_to_import_torch   CPU seconds of exhird generate for one text, divided by those of importing torch
+  processor, capability   its name, and the instructions torch computes with: figures of others are not comparable
 
 the plain implementation (tools/reference_model.py, tools/reference_text.py):
   train     a padded grid of phrases and words, the whole distribution at every position, autograd, Adam
@@ -121,7 +122,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     say(f"the machine's load: {' '.join(map(str, load))}")
     with tempfile.TemporaryDirectory() as folder, chdir(folder):  # a recipe names files of the current folder
         found = work(args)
-    return found | {"threads": args.threads, "repeat": args.repeat, "seed": args.seed, "load": load}
+    machine = {"processor": processor(), "capability": capability()}  # now: no earlier may torch be imported
+    return found | machine | {"threads": args.threads, "repeat": args.repeat, "seed": args.seed, "load": load}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import resource
 import statistics
 import subprocess
@@ -81,6 +82,22 @@ def peak_rss_mb(who: int = resource.RUSAGE_SELF) -> float:
     """The most memory that this process has had (or the largest child that has ended), in MB."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(who).ru_maxrss * unit / 1e6
+
+
+def processor() -> str:
+    """The name of the processor, where the system tells it."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def capability() -> str:
+    """The instructions that torch and, where it is held back, oneDNN compute with."""
+    import torch
+
+    held_back = [os.environ[name] for name in ("DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA") if name in os.environ]
+    return " ".join([torch.backends.cpu.get_cpu_capability(), *(f"(oneDNN at most {isa})" for isa in held_back)])
 
 
 def machine_load() -> list[float]:

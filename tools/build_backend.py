@@ -1,6 +1,6 @@
 """The build backend: setuptools, and one file more in the wheel.
 
-OpenNMT-py imports every module that lies in its folder ``onmt/decoders``. A one-line module there is
+OpenNMT-py imports every module that lies in its folder ``onmt/transforms``. A one-line module there is
 how its commands find the plug-in. Both kinds of wheel carry it, the editable one too, so
 ``pip install .``, ``pip install -e .`` and ``pip uninstall`` treat it like any file of the project.
 """
@@ -15,7 +15,7 @@ import zipfile
 from setuptools import build_meta
 from setuptools.build_meta import *  # noqa: F403  (the rest of the interface is setuptools' own)
 
-HOOK_PATH = "onmt/decoders/exhird_plugin.py"
+HOOK_PATH = "onmt/transforms/exhird_plugin.py"
 HOOK = b"from onmt_exhird.bridge import install\n\ninstall()\n"
 
 

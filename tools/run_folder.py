@@ -4,6 +4,7 @@
 last      the newest checkpoint, to resume from; nothing if there is none
 best      the checkpoint of least validation perplexity among those that are there
 left      what is left of training for onmt_train's -train_minutes (0: no limit), or "nothing"
+stopped   the signal by which training was asked to end before its end; nothing if it was not
 describe  write run.json: what was trained how, and what was tested
 """
 
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z]+\] (.*)")
-_VALIDATED = re.compile(r"Validation at step (\d+): perplexity (\S+)")
+_VALIDATED = re.compile(r"Validation at step (\d+): perplexity ([^\s,;]+)")
 STAGES = ".stages"  # a file for each stage that a recipe has completed: its command, then its inputs
 COMMAND = "command: "
 
@@ -32,6 +33,7 @@ class Log:
     perplexities: dict[int, float] = field(default_factory=dict)  # at each step; a step done again counts anew
     minutes: float = 0.0  # that went into the checkpoints
     time_was_up: bool = False
+    stopped_by: str = ""  # a signal; onmt_train then ends as if all were well
 
 
 def read_log(path: Path) -> Log:
@@ -45,13 +47,15 @@ def read_log(path: Path) -> Log:
             continue
         time, message = datetime.strptime(stamped[1], "%Y-%m-%d %H:%M:%S,%f"), stamped[2]
         if message.startswith("Start training loop"):
-            begun, before, log.time_was_up = time, log.minutes, False
+            begun, before, log.time_was_up, log.stopped_by = time, log.minutes, False, ""
         elif validated := _VALIDATED.match(message):
             log.perplexities[int(validated[1])] = float(validated[2])
         elif message.startswith("Saving checkpoint") and begun:
             log.minutes = before + (time - begun).total_seconds() / 60
         elif "of -train_minutes are over" in message:
             log.time_was_up = True
+        elif stopped := re.match(r"Stopped by (\w+) at step", message):
+            log.stopped_by = stopped[1]
     return log
 
 
@@ -123,7 +127,7 @@ def read_command(stage: Path) -> str:
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("question", choices=("last", "best", "left", "describe"))
+    parser.add_argument("question", choices=("last", "best", "left", "stopped", "describe"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--minutes", type=float, default=0.0, help="left: of how many; 0: no limit")
     parser.add_argument("--model", help="describe: the name of the model")
@@ -138,6 +142,8 @@ def main(argv: list[str] | None = None) -> int:
         print(*list(saved.values())[-1:])
     elif args.question == "best":
         print(saved[best_step(list(saved), log.perplexities)])
+    elif args.question == "stopped":
+        print(log.stopped_by)
     elif args.question == "left":
         left = minutes_left(log, (args.folder / STAGES / "train").exists(), bool(saved), args.minutes)
         print("nothing" if left is None else f"{left:g}")

@@ -22,13 +22,12 @@ def fuses_on_cpu() -> bool:
     return True
 
 
-def excess(gradients: list[Tensor], most: float) -> Tensor:
-    """What to divide gradients by so that their common norm is at most ``most``: one or more.
+def excess(norm: Tensor, most: float) -> Tensor:
+    """What to divide gradients of this common norm by so that it is at most ``most``: one or more.
 
-    >>> excess([torch.tensor([3.0]), torch.tensor([4.0])], most=2.5)
+    >>> excess(torch.tensor(5.0), most=2.5)
     tensor(2.0000)
     """
-    norm = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(g) for g in gradients]))
     return ((norm + 1e-6) / most).clamp(min=1.0)
 
 
@@ -56,9 +55,8 @@ def adam_in_one_pass(optimizers: Upstream) -> None:
         for group in adam.param_groups:
             group["lr"] = self.learning_rate()
         if self._max_grad_norm > 0:
-            gradients = [p.grad for group in adam.param_groups for p in group["params"] if p.grad is not None]
             # The pass divides by this number as it goes: the way in which scaled losses are treated.
-            adam.grad_scale, adam.found_inf = excess(gradients, self._max_grad_norm), torch.zeros(())
+            adam.grad_scale, adam.found_inf = excess(self.gradient_norm, self._max_grad_norm), torch.zeros(())
         adam.step()
         self._decay_step += 1
         self._training_step += 1

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from onmt_exhird.bridge.copying import as_upstream
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import extend_source, extend_target
@@ -100,6 +101,10 @@ def extended_ids_instead_of_source_maps(text_utils: Upstream) -> None:
     Its server makes batches without anything to copy from.
     """
     tensorify, numericalize = text_utils.tensorify, text_utils.numericalize
+    add_source_map, stock_textbatch_to_tensor = text_utils._addcopykeys, text_utils.textbatch_to_tensor
+
+    def add_what_is_copied(vocabs: dict[str, Any], example: Example) -> Example:
+        return add_source_map(vocabs, example) if as_upstream(vocabs) else add_extended_ids(vocabs, example)
 
     def tensorify_extended(
         vocabs: dict[str, Any], minibatch: Sequence[tuple[Example, int]], device: Any, left_pad: bool = False
@@ -113,13 +118,15 @@ def extended_ids_instead_of_source_maps(text_utils: Upstream) -> None:
     def textbatch_to_tensor(
         vocabs: dict[str, Any], batch: Sequence[Example], device: Any, is_train: bool = False
     ) -> list[tuple[Batch, int]]:
+        if as_upstream(vocabs):
+            return stock_textbatch_to_tensor(vocabs, batch, device, is_train)
         rows = []
         for index, example in enumerate(batch):
             example.update(cid="text", cid_line_number=index, align=None)
             rows.append((numericalize(vocabs, add_extended_ids(vocabs, keep_blank(example))), index))
         return [(tensorify_extended(vocabs, rows, device), 0)]
 
-    text_utils._addcopykeys = add_extended_ids
+    text_utils._addcopykeys = add_what_is_copied
     text_utils.tensorify = tensorify_extended
     text_utils.textbatch_to_tensor = textbatch_to_tensor
 
@@ -143,11 +150,15 @@ def a_line_out_for_each_line_in(dynamic_iterator: Upstream) -> None:
             raise ExhirdError(f"a transform dropped {len(bucket) - len(transformed)} of the documents to translate")
         return [keep_blank(text_utils.clean_example(example)) for example, _, _ in transformed]
 
-    def build_with_extended_ids(*args: Any, **kwargs: Any) -> Any:
+    def build_with_extended_ids(opt: Any, transforms_cls: Any, vocabs: dict[str, Any], **kwargs: Any) -> Any:
         """In inference upstream leaves out what there is to copy from, and writes nothing for 16,384 documents."""
         if kwargs.get("task") != CorpusTask.INFER:
-            return build(*args, **kwargs)
-        iterator = build(*args, **kwargs | {"copy": True})
+            return build(opt, transforms_cls, vocabs, **kwargs)
+        if as_upstream(vocabs):
+            iterator = build(opt, transforms_cls, vocabs, **kwargs)
+            iterator.task = CorpusTask.VALID  # to upstream the same from here on, to `process` documents of upstream's
+            return iterator
+        iterator = build(opt, transforms_cls, vocabs, **kwargs | {"copy": True})
         iterator.bucket_size = max(_SORTED, iterator.batch_size)
         return iterator
 
@@ -161,15 +172,20 @@ def buckets_that_need_little_room(dynamic_iterator: Upstream) -> None:
     """Upstream holds a whole bucket as words, twice, before it looks any of them up, and then as lists of numbers."""
     iterator = dynamic_iterator.DynamicDatasetIter
 
+    def read_bucket(self: Any, documents: Iterator[Any], size: int) -> tuple[list[Example], int]:
+        """The examples that become of the next documents, at most so many; and how many documents were read."""
+        bucket: list[Example] = []
+        read = 0
+        while words := list(islice(documents, min(_AT_ONCE, size - read))):
+            read += len(words)
+            bucket += map(slim, self._tuple_to_json_with_tokIDs(words))
+        return bucket, read
+
     def bucketing(self: Any) -> Iterator[tuple[list[Example], int]]:
-        size = self.bucket_size_init if self.bucket_size_init > 0 else self.bucket_size
+        size = self.first_size or (self.bucket_size_init if self.bucket_size_init > 0 else self.bucket_size)
         documents = iter(self.mixer)
         while True:
-            bucket: list[Example] = []
-            read = 0
-            while words := list(islice(documents, min(_AT_ONCE, size - read))):
-                read += len(words)
-                bucket += map(slim, self._tuple_to_json_with_tokIDs(words))
+            bucket, read = self._read_bucket(documents, size)
             if read:
                 yield bucket, self.bucket_idx
             for example in bucket:  # all are in batches by now, but upstream's loop still holds them
@@ -179,4 +195,6 @@ def buckets_that_need_little_room(dynamic_iterator: Upstream) -> None:
             self.bucket_idx += 1
             size = size + self.bucket_size_increment if size < self.bucket_size else self.bucket_size
 
+    iterator.first_size = 0  # of a training that goes on: that of the bucket in which it stopped
+    iterator._read_bucket = read_bucket
     iterator._bucketing = bucketing

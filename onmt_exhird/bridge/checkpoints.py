@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 import torch
 from torch import nn
 
+from onmt_exhird.bridge import copying
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.generator.unpickling import load_harmless
 from onmt_exhird.nn.copying import CopyGenerator
@@ -28,9 +28,10 @@ def build_our_generator(model_builder: Upstream) -> None:
 
     ``build_base_model`` is also the one place where a decoder can learn the vocabulary.
     """
-    build_base_model = model_builder.build_base_model
+    build_base_model, stock_generator = model_builder.build_base_model, model_builder.CopyGenerator
 
     def build(model_opt: argparse.Namespace, vocabs: dict[str, Any]) -> nn.Module:
+        model_builder.CopyGenerator = TiedCopyGenerator if copying.note(model_opt, vocabs) else stock_generator
         model = build_base_model(model_opt, vocabs)
         if model_opt.copy_attn and model_opt.share_decoder_embeddings:
             model.generator.tie(model.decoder.embeddings.word_lut.weight)
@@ -38,7 +39,6 @@ def build_our_generator(model_builder: Upstream) -> None:
             model.decoder.read_vocabulary(vocabs)
         return model
 
-    model_builder.CopyGenerator = TiedCopyGenerator
     model_builder.build_base_model = build
 
 
@@ -54,32 +54,3 @@ class _TorchThatLoadsHarmlessly:
 def load_without_running_code(module: Upstream) -> None:
     """Upstream calls ``torch.load`` with its default: rejected by torch >= 2.6, code execution before it."""
     module.torch = _TorchThatLoadsHarmlessly()
-
-
-class _Unshared:
-    """A model whose state holds no two tensors in one storage."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._model = model
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: tensor.clone() for name, tensor in self._model.state_dict().items()}
-
-
-def save_safetensors_to_be_found(model_saver: Upstream) -> None:
-    """Safetensors refuses tensors that share storage, as embeddings under -share_embeddings do.
-
-    And upstream saves ``model_step_9.safetensors`` but loads ``model_step_9.*.safetensors``.
-    """
-    saver = model_saver.ModelSaver
-    save = saver._st_save
-
-    def save_one_shard(self: Any, step: int, model: nn.Module) -> tuple[str | None, str | None]:
-        checkpoint, weights = save(self, step, _Unshared(model))
-        if weights is None:  # another process has saved it
-            return checkpoint, weights
-        shard = weights.removesuffix(".safetensors") + ".00.safetensors"
-        os.replace(weights, shard)
-        return checkpoint, shard
-
-    saver._st_save = save_one_shard

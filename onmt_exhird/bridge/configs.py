@@ -21,12 +21,14 @@ BASE = "base"
 class InheritingConfigParser(configargparse.YAMLConfigFileParser):
     """Reads a YAML file after the file it is based on.
 
-    origins   which file a key came from, for messages
+    origins     which file a key came from, for messages
+    inherited   whether a file had a base
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.origins: dict[str, str] = {}
+        self.inherited = False
 
     def parse(self, stream: Any) -> OrderedDict[str, Any]:
         return self._read(stream, [])
@@ -38,6 +40,7 @@ class InheritingConfigParser(configargparse.YAMLConfigFileParser):
         base = own.pop(BASE, None)
         settings: OrderedDict[str, Any] = OrderedDict()
         if base is not None:
+            self.inherited = True
             settings.update(self._read_base(path, base, [*readers, path]))
         settings.update(own)
         self.origins.update(dict.fromkeys(own, str(path)))
@@ -73,5 +76,5 @@ def inherit_from_a_base(parse: Upstream) -> None:
 
 def origin(parser: Any, name: str) -> str:
     """The clause that says which configuration an option came from, if it did."""
-    path = parser._config_file_parser.origins.get(name)
+    path = getattr(parser._config_file_parser, "origins", {}).get(name)  # a caller may have a parser of its own
     return f" in {path}" if path else ""

@@ -11,6 +11,7 @@ from onmt.decoders.decoder import DecoderBase, InputFeedRNNDecoder
 from onmt.modules import GlobalAttention
 from torch import Tensor, nn
 
+from onmt_exhird.bridge.copying import reason_for_upstreams
 from onmt_exhird.bridge.vocabulary import require_structure
 from onmt_exhird.nn.hierarchical import HierarchicalDecoder, HierarchicalState, Memory, read_boundaries
 from onmt_exhird.stream import END
@@ -136,11 +137,19 @@ class CopyingRNNDecoder(InputFeedRNNDecoder):
 
     Upstream's outputs are batch-major and its attentions time-major, so that in training the copy gate
     of one position meets the attention of another, and in search rows meet those of other documents.
-    It also starts from the encoder's first layers, where there are fewer of its own.
+    It also starts from the encoder's first layers, where there are fewer of its own, and does so still if it does not
+    copy.
     """
 
     copy_attn: Any
     num_layers: int
+    _reuse_copy_attn: bool
+
+    @classmethod
+    def from_opt(cls, opt: Namespace, embeddings: Any) -> InputFeedRNNDecoder:
+        if opt.copy_attn and reason_for_upstreams(opt) is not None:
+            return InputFeedRNNDecoder.from_opt(opt, embeddings)
+        return super().from_opt(opt, embeddings)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -151,6 +160,8 @@ class CopyingRNNDecoder(InputFeedRNNDecoder):
     def init_state(self, src: Tensor, enc_out: Tensor, enc_final_hs: Any) -> None:
         """From the encoder's last layers: enc_final_hs (layers * directions, batch, d), or a pair of them (LSTM)."""
         super().init_state(src, enc_out, enc_final_hs)
+        if self.copy_attn is None and not self._reuse_copy_attn:
+            return  # a model that upstream's own code can train, and may have
         self.state["hidden"] = tuple(hidden[-self.num_layers :] for hidden in self.state["hidden"])
 
     def forward(

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from onmt_exhird.bridge.batches import Batch, extended_size
+from onmt_exhird.bridge.copying import check_combination
 from onmt_exhird.bridge.options import unknown
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
@@ -56,7 +57,7 @@ def report_every_loss(trainer: Upstream) -> None:
 
 
 def check_options(opt: Namespace) -> None:
-    """What is unknown, or cannot be combined with our copying, by the names of the options."""
+    """What is unknown, or cannot be combined, by the names of the options."""
     from onmt.scorers import AVAILABLE_SCORERS
 
     for metric in opt.valid_metrics:
@@ -64,17 +65,8 @@ def check_options(opt: Namespace) -> None:
             raise unknown("metric", metric, AVAILABLE_SCORERS)
     if opt.exclusive_loss_window and not opt.copy_attn:
         raise ExhirdError("-exclusive_loss_window needs a model that copies: add -copy_attn")
-    if not opt.copy_attn:
-        return
-    if opt.model_task != "seq2seq":
-        raise ExhirdError("-copy_attn copies from a source, which a language model does not have: leave it out")
-    for option in ("copy_attn_force", "lambda_align", "lm_prior_model", "zero_out_prompt_loss", "truncated_decoder"):
-        if getattr(opt, option):
-            raise ExhirdError(f"-{option} does not go with the plug-in's copying: leave it or -copy_attn out")
-    if opt.decoder_type == "rnn" and not opt.input_feed:
-        raise ExhirdError("-copy_attn with -decoder_type rnn needs input feeding: leave -input_feed 0 out")
-    if opt.lambda_coverage and opt.decoder_type != "rnn":
-        raise ExhirdError(f"-lambda_coverage is for -decoder_type rnn, not for {opt.decoder_type}: leave it out")
+    if opt.copy_attn:
+        check_combination(opt)
 
 
 def loss_over_extended_ids(trainer: Upstream) -> None:
@@ -82,6 +74,7 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
     import onmt.utils
 
     class LossCompute(trainer.LossCompute):
+        copies_our_way = False
         exclusive_window = 0
         auxiliary: Callable[[], dict[str, Tensor]] = staticmethod(dict)
         judged_every = 1
@@ -89,8 +82,10 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
 
         @classmethod
         def from_opts(cls, opt: Namespace, model: Any, vocab: Any, train: bool = True) -> LossCompute:
-            check_options(opt)
+            if train:
+                check_options(opt)
             compute = super().from_opts(opt, model, vocab, train)
+            compute.copies_our_way = isinstance(model.generator, CopyGenerator)
             if train:
                 compute.exclusive_window = opt.exclusive_loss_window
                 compute.weights = weights_of(opt)
@@ -107,10 +102,11 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
             trunc_start: int = 0,
             trunc_size: int | None = None,
         ) -> tuple[Tensor, Any]:
-            if not self.copy_attn:
+            if not self.copies_our_way:
                 loss, stats = super().forward(batch, output, attns, trunc_start, trunc_size)
                 return self._with_others(loss, self.auxiliary(), stats), stats
-            targets = batch["tgt_ext"][:, 1:]  # (batch, tgt_len)
+            # With -truncated_decoder the output is that of a part of the target.
+            targets = batch["tgt_ext"][:, trunc_start + 1 : trunc_start + 1 + output.size(1)]  # (batch, tgt_len)
             rivals = None
             if self.exclusive_window:
                 tag_ids = [self.vocab.lookup_token(tag) for tag in TAGS]
@@ -118,7 +114,8 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
             losses = stream_losses(self.generator, output, attns["copy"], batch["src_map"], targets, rivals)
             generation = losses.generation.sum()
             words = int((targets != self.padding_idx).sum())
-            stats = onmt.utils.Statistics(generation.item(), 1, len(targets), words)
+            documents = 0 if trunc_start else len(targets)
+            stats = onmt.utils.Statistics(generation.item(), min(documents, 1), documents, words)
             others = self.auxiliary()
             if rivals is not None:
                 others = others | {"exclusive": losses.exclusive.sum()}
@@ -145,6 +142,8 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
 
         def _compute_coverage_loss(self, std_attn: Tensor, cov_attn: Tensor, tgt: Tensor) -> Tensor:
             """Batch-major, as our decoders' attentions are: (batch, tgt_len, src_len)."""
+            if self.copy_attn and not self.copies_our_way:
+                return super()._compute_coverage_loss(std_attn, cov_attn, tgt)
             before = torch.cat([torch.zeros_like(cov_attn[:, :1]), cov_attn[:, :-1]], 1)
             by_position = torch.minimum(std_attn, before).sum(2).flatten()  # (batch * tgt_len)
             return by_position.masked_fill(tgt == self.padding_idx, 0).sum()

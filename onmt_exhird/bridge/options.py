@@ -1,16 +1,19 @@
-"""The plug-in's options on the stock commands, and parsers that do not swallow mistakes."""
+"""The plug-in's options on the stock commands, and model options that fit each other."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from onmt_exhird.bridge.configs import origin
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The valid name most like a wrong one, if one is like it."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -21,8 +24,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     >>> nearest("zzz", ["learning_rate"])
     ''
     """
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    close = closest(name, known)
+    return f"; did you mean '{close}'?" if close else ""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> ExhirdError:
@@ -53,6 +56,13 @@ def _at_least(least: float, kind: type) -> Any:
 
     convert.__name__ = kind.__name__  # argparse names the type in its message
     return convert
+
+
+def probability(value: str) -> float:
+    number = float(value)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{value} is no probability: give a number from 0 to 1")
+    return number
 
 
 def _fraction(value: str) -> float:
@@ -131,16 +141,6 @@ def _add(parser: Any, title: str, options: dict[str, dict[str, Any]]) -> None:
         group.add(f"--{name}", f"-{name}", **settings)
 
 
-def _names(parser: argparse.ArgumentParser) -> set[str]:
-    return {option.lstrip("-") for action in parser._actions for option in action.option_strings}
-
-
-def _unknown_names(unknown: Sequence[str]) -> list[str]:
-    """The option names among the arguments a parser did not know; a stray value stands for itself."""
-    options = [item for item in unknown if re.match("--?[A-Za-z]", item)]
-    return [item.lstrip("-").split("=")[0] for item in options] or list(unknown)
-
-
 def add_options(opts: Upstream) -> None:
     """Upstream adds options of transforms to every command alike; ours belong to one command each."""
     train_opts, translate_opts, data_prepare_opts = opts.train_opts, opts.translate_opts, opts.data_prepare_opts
@@ -164,36 +164,6 @@ def add_options(opts: Upstream) -> None:
         with_translate_options,
         data_options,
     )
-
-
-def refuse_unknown_options(parse: Upstream) -> None:
-    """Upstream's onmt_train and onmt_build_vocab ignore what they do not know, a misspelt YAML key too.
-
-    The class is changed in place, since other modules may hold it already.
-    """
-    parser_class = parse.ArgumentParser
-    parse_known_args = parser_class.parse_known_args
-
-    def no_abbreviations(self: Any, option_string: str) -> list[Any]:
-        """Python takes an option cut short for the whole one, from YAML as well; with one dash, even if told not to."""
-        return []
-
-    def strict_parse_known_args(self: Any, *args: Any, **kwargs: Any) -> tuple[argparse.Namespace, list[str]]:
-        namespace, unknown = parse_known_args(self, *args, **kwargs)
-        names = _names(self)
-        elsewhere: set[str] = set()
-        if unknown and self.also_known_to:
-            other = parser_class()
-            self.also_known_to(other)
-            elsewhere = _names(other)
-        for name in _unknown_names(unknown):
-            if name not in elsewhere:
-                self.error(f"unknown option '{name}'{origin(self, name)}{nearest(name, names | elsewhere)}")
-        return namespace, []
-
-    parser_class.also_known_to = None
-    parser_class.parse_known_args = strict_parse_known_args
-    parser_class._get_option_tuples = no_abbreviations
 
 
 def check_sizes(opt: argparse.Namespace) -> None:

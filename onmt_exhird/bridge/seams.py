@@ -15,6 +15,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from onmt_exhird.bridge import DECODERS
+
 Upstream = Any  # a module of OpenNMT-py, which has no types
 Seams = Mapping[str, Sequence[str]]  # upstream module -> functions that change it, as "module.function" of the bridge
 
@@ -30,18 +32,17 @@ def _change(module: ModuleType, functions: Sequence[str]) -> None:
         _find(path)(module)
 
 
-def register_decoders(decoders: Mapping[str, str]) -> None:
-    """Put decoders into upstream's registry, each of which is imported when the first one is built."""
-    from onmt.decoders import DecoderBase, str2dec
+def register_decoders(upstream: Upstream) -> None:
+    """Upstream's registry imports what it holds; ours are imported when the first one is built."""
 
     def stand_in(path: str) -> type:
         def from_opt(opt: Any, embeddings: Any) -> Any:
             return _find(path).from_opt(opt, embeddings)
 
-        return type(path.split(".")[1], (DecoderBase,), {"from_opt": staticmethod(from_opt)})
+        return type(path.split(".")[1], (upstream.DecoderBase,), {"from_opt": staticmethod(from_opt)})
 
-    for name, path in decoders.items():
-        str2dec[name] = stand_in(path)
+    for name, path in DECODERS.items():
+        upstream.str2dec[name] = stand_in(path)
 
 
 class _SeamFinder(MetaPathFinder):

@@ -1,14 +1,11 @@
-"""A learning rate driven by validation perplexity, and an end of training by the clock."""
+"""A learning rate driven by validation perplexity."""
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
-from collections.abc import Iterator
 from typing import Any
 
 from onmt_exhird.bridge.seams import Upstream
-from onmt_exhird.errors import ExhirdError
 
 
 class Plateau:
@@ -43,8 +40,6 @@ def learning_rate_with_plateau(optimizers: Upstream) -> None:
 
     def from_opt_with_plateau(cls: Any, model: Any, opt: Namespace, checkpoint: Any = None) -> Any:
         optimizer = from_opt(model, opt, checkpoint)
-        if opt.plateau_decay < 1 and opt.world_size > 1:
-            raise ExhirdError("-plateau_decay works with one process: only the first of several validates")
         plateau = Plateau(opt.plateau_decay, opt.plateau_min_lr)
         saved = getattr(optimizer, "saved_plateau", None)
         if saved is not None and opt.reset_optim == "none":
@@ -67,70 +62,3 @@ def learning_rate_with_plateau(optimizers: Upstream) -> None:
     optimizer_class.learning_rate = rate
     optimizer_class.state_dict = state
     optimizer_class.load_state_dict = load_state
-
-
-def steps_done(trainer: Any) -> int:
-    """How many steps a trainer's model has been trained; upstream counts the one to come."""
-    return trainer.optim.training_step - 1
-
-
-def decay_after_validation(trainer: Upstream) -> None:
-    """Upstream's training loop validates and forgets the result; its log does not say at which step that was."""
-    trainer_class = trainer.Trainer
-    validate = trainer_class.validate
-
-    def validate_and_decay(self: Any, *args: Any, **kwargs: Any) -> Any:
-        stats = validate(self, *args, **kwargs)
-        trainer.logger.info(f"Validation at step {steps_done(self)}: perplexity {stats.ppl():.6g}")
-        before = self.optim.learning_rate()
-        self.optim.plateau.see(stats.ppl())
-        after = self.optim.learning_rate()
-        if after < before:
-            trainer.logger.info(f"Validation perplexity rose: learning rate {before:g} -> {after:g}")
-        return stats
-
-    trainer_class.validate = validate_and_decay
-
-
-def end_when_time_is_up(trainer: Upstream) -> None:
-    """Upstream's training loop ends by the number of steps only. It saves when it ends for want of batches."""
-    trainer_class, build_trainer = trainer.Trainer, trainer.build_trainer
-    train, accum_batches = trainer_class.train, trainer_class._accum_batches
-
-    def build_with_limit(opt: Namespace, *args: Any, **kwargs: Any) -> Any:
-        if opt.train_minutes and opt.world_size > 1:
-            raise ExhirdError("-train_minutes works with one process: several would not end at the same step")
-        built = build_trainer(opt, *args, **kwargs)
-        built.train_minutes = opt.train_minutes
-        return built
-
-    def train_with_limit(
-        self: Any,
-        train_iter: Any,
-        train_steps: int,
-        save_checkpoint_steps: int = 5000,
-        valid_iter: Any = None,
-        valid_steps: int = 10000,
-    ) -> Any:
-        self.validation = valid_iter, valid_steps
-        return train(self, train_iter, train_steps, save_checkpoint_steps, valid_iter, valid_steps)
-
-    def batches_in_time(self: Any, iterator: Any) -> Iterator[Any]:
-        begun = time.monotonic()
-        for batches in accum_batches(self, iterator):
-            yield batches  # the step, its validation and its checkpoint are done before this goes on
-            if self.train_minutes and time.monotonic() - begun >= 60 * self.train_minutes:
-                break
-        else:
-            return
-        step = steps_done(self)
-        trainer.logger.info(f"The {self.train_minutes:g} minutes of -train_minutes are over: ending at step {step}")
-        valid_iter, valid_steps = self.validation
-        if valid_iter is not None and step % valid_steps:
-            stats = self.validate(valid_iter, moving_average=self.moving_average)
-            self._report_step(self.optim.learning_rate(), step, valid_stats=stats)
-
-    trainer_class.train_minutes = 0.0  # of a trainer that was not made from options
-    trainer_class.train = train_with_limit
-    trainer_class._accum_batches = batches_in_time
-    trainer.build_trainer = build_with_limit

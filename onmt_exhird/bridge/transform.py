@@ -1,13 +1,15 @@
-"""``-transforms keyphrase``: the normalisation of `exhird prepare` inside OpenNMT-py."""
+"""``-transforms``: the normalisation of `exhird prepare` inside OpenNMT-py, and phrases hidden in training."""
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 from onmt.transforms import register_transform
 from onmt.transforms.transform import ObservableStats, Transform
 
 from onmt_exhird import stream
+from onmt_exhird.bridge.options import probability
 from onmt_exhird.text import tokenize, tokenize_phrase
 
 
@@ -47,4 +49,40 @@ class KeyphraseTransform(Transform):
                 if stats is not None:
                     stats.update(DroppedStats())
                 return None
+        return example
+
+
+@register_transform(name="keyphrase_drop")
+class KeyphraseDropTransform(Transform):
+    """Hides some present phrases of some training documents: makes them absent (KPDrop, Ray Chowdhury et al., 2022).
+
+    A model then sees more absent phrases, and others each time it meets a document. If ``keyphrase`` is used too, it
+    comes first.
+    """
+
+    random = Random()  # of a run without a seed
+
+    @classmethod
+    def add_options(cls, parser: Any) -> None:
+        group = parser.add_argument_group("Keyphrases: transform keyphrase_drop (onmt_exhird)")
+        documents, phrases = "keyphrase_drop_documents", "keyphrase_drop_phrases"
+        help = "probability that a training document has phrases hidden"
+        group.add(f"--{documents}", f"-{documents}", type=probability, default=0.5, help=help)
+        help = "probability that a present phrase of such a document is hidden"
+        group.add(f"--{phrases}", f"-{phrases}", type=probability, default=0.3, help=help)
+
+    def _set_seed(self, seed: int) -> None:
+        self.random = Random(seed)
+
+    def apply(self, example: dict[str, Any], is_train: bool = False, stats: Any = None, **kwargs: Any) -> Any:
+        if is_train and self.random.random() < self.opts.keyphrase_drop_documents:
+            from onmt_exhird.corpus import Example, hide_phrases
+
+            phrases = stream.parse(" ".join(example["tgt"]))
+            probability = self.opts.keyphrase_drop_phrases
+            present = (phrase for phrase in phrases if phrase.tag == stream.PRESENT)
+            hidden = [phrase for phrase in present if self.random.random() < probability]
+            if hidden:
+                example["src"], phrases = hide_phrases(Example(example["src"], phrases), hidden)
+                example["tgt"] = stream.render(phrases).split()
         return example

@@ -60,6 +60,7 @@ def search_over_extended_ids(module: Upstream) -> None:
     class Translator(module.Translator):
         constraint: StreamConstraint | None = None
         ours: KeyphraseModel | None = None  # the model, if our search knows it
+        leaves_alone: bool = False  # whether upstream's own search goes on
         plain: bool = False  # whether the search is a greedy or a beam search without what only upstream's has
         scored: bool = True  # whether anybody will see the scores of greedy search
         forgets: bool = False  # whether results are written only, a bucket after the other
@@ -69,19 +70,22 @@ def search_over_extended_ids(module: Upstream) -> None:
         @classmethod
         def from_opt(cls, model: Any, vocabs: dict[str, Any], opt: Namespace, *args: Any, **kwargs: Any) -> Translator:
             translator = super().from_opt(model, vocabs, opt, *args, **kwargs)
-            if translator.copy_attn and not hasattr(model.generator, "log_mixture"):
+            if translator.copy_attn and len(opt.models) > 1:
                 raise ExhirdError("models that copy cannot be decoded as an ensemble: give one -model")
-            if translator.copy_attn and opt.report_align:
-                raise ExhirdError("-report_align does not know copied words: leave it out")
             translator.constraint = build_constraint(vocabs["tgt"], opt, translator._dev)
+            if translator.constraint is not None and translator.copy_attn and opt.report_align:
+                raise ExhirdError("-report_align does not know copied words: leave it out")
+            copies_our_way = translator.copy_attn and hasattr(model.generator, "log_mixture")
+            translator.leaves_alone = not copies_our_way and (translator.copy_attn or translator.constraint is None)
             if translator.constraint is not None:
                 # A short document may have many phrases: the phrase limits take the place of the ratio.
                 translator.max_length_ratio = 0
             translator.ours = as_ours(model, vocabs)
             samples = opt.random_sampling_topk or opt.random_sampling_topp
             counts = opt.min_length or opt.block_ngram_repeat or opt.tgt_file_prefix or opt.ratio
-            translator.plain = not (samples or counts or opt.coverage_penalty != "none")
-            if opt.beam_size == 1 and not samples and opt.coverage_penalty == "none":
+            penalised = opt.coverage_penalty != "none"
+            translator.plain = not (translator.leaves_alone or samples or counts or penalised)
+            if opt.beam_size == 1 and not (samples or penalised or translator.leaves_alone):
                 # A beam of one is greedy search, which upstream has as sampling from the one best token.
                 translator.sample_from_topk, translator.random_sampling_temp = 1, 1.0
                 cheaper = translator.pools and translator.constraint is not None
@@ -94,7 +98,7 @@ def search_over_extended_ids(module: Upstream) -> None:
             translator.forgets = getattr(opt, "forget_results", False) and not at_once
             translator.totals = {}
             grows = isinstance(model.decoder, TransformerDecoderBase)  # what it frees would not fit the next step
-            if not translator.pools and not grows and translator._dev.type == "cpu":
+            if not translator.pools and not translator.leaves_alone and not grows and translator._dev.type == "cpu":
                 keep_freed_memory()  # a matrix over the vocabulary is made anew at every step
             return translator
 
@@ -122,12 +126,16 @@ def search_over_extended_ids(module: Upstream) -> None:
             # Upstream's -with_score asks for `.item()`, which a float lacks; a tensor takes a kilobyte.
             results["scores"] = [[np.float64(score) for score in scores] for scores in results["scores"]]
             nothing = torch.tensor([self._tgt_eos_idx])
-            for row in batch["blank"].nonzero().flatten().tolist():
+            # What upstream cuts a document into, to translate it again, is never blank.
+            blank = batch.get("blank", torch.tensor([False]))
+            for row in blank.nonzero().flatten().tolist():
                 results["predictions"][row] = [nothing] * self.n_best
                 results["scores"][row] = [np.float64(0)] * self.n_best
             return results
 
         def _translate_batch_with_strategy(self, batch: Batch, decode_strategy: Any) -> dict[str, Any]:
+            if self.leaves_alone:
+                return super()._translate_batch_with_strategy(batch, decode_strategy)
             if self.plain and not decode_strategy.return_attention and "tgt" not in batch:
                 return self._search(batch, decode_strategy)
             self.forced_end, classes = None, None
@@ -195,7 +203,7 @@ def search_over_extended_ids(module: Upstream) -> None:
             return_attn: bool = False,
         ) -> tuple[Tensor, Tensor]:
             """log P (rows, size) and attention (rows, 1, src_len)."""
-            if not self.copy_attn:
+            if not self.copy_attn or self.leaves_alone:
                 before = getattr(self.model.decoder, "state", None)
                 log_probs, attention = super()._decode_and_generate(
                     decoder_in, enc_out, batch, src_len, src_map, step, batch_offset, return_attn
@@ -230,7 +238,7 @@ def search_over_extended_ids(module: Upstream) -> None:
             self, batch: Batch, enc_out: Any, src_len: Tensor, src_map: Tensor | None
         ) -> tuple[Tensor, None]:
             """log P of the given targets (batch)."""
-            if not self.copy_attn:
+            if not self.copy_attn or self.leaves_alone:
                 return super()._score_target(batch, enc_out, src_len, src_map)
             inputs = restrict(batch["tgt_ext"][:, :-1, None], self._tgt_vocab_len, self._tgt_unk_idx)
             hidden, attentions = self.model.decoder(inputs, enc_out, src_len=src_len)
@@ -238,6 +246,13 @@ def search_over_extended_ids(module: Upstream) -> None:
                 self.model.generator, hidden, attentions["copy"], batch["src_map"], batch["tgt_ext"][:, 1:]
             )
             return -losses.generation.sum(1), None
+
+        def _align_forward(self, batch: Batch, predictions: list[list[Tensor]]) -> Any:
+            """Copied words are unknown ones to the decoder."""
+            known = [
+                [restrict(tokens, self._tgt_vocab_len, self._tgt_unk_idx) for tokens in best] for best in predictions
+            ]
+            return super()._align_forward(batch, known)
 
     module.Translator = Translator
 
@@ -250,6 +265,8 @@ def copied_words_as_themselves(module: Upstream) -> None:
     def build_target_tokens(
         self: Any, src: Tensor, srclen: Tensor, pred: Tensor, attn: Any, voc: list[str], dyn_voc: list[str] | None
     ) -> list[str]:
+        if dyn_voc is not None and not isinstance(dyn_voc, list):  # of a model that copies as upstream does
+            return build(self, src, srclen, pred, attn, voc, dyn_voc)
         eos = self.vocabs["tgt"].lookup_token(EOS)
         ids = pred.tolist()
         ids = ids[: ids.index(eos) + 1] if eos in ids else ids

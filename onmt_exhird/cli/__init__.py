@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 a check failed (``doctor``), 2 a user's mistake, 3 some re
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -45,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
+    # Read when torch is loaded: threads that wait for each other sleep, where on a busy machine they would spin.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     args = build_parser().parse_args(argv)
     try:
         return args.run(args)

@@ -88,12 +88,14 @@ class HighlightForm(Form):
 
 
 class JsonlForm(Form):
-    """An object for each record."""
+    """An object for each record. Its own values under our keys are left out: its error would be taken for ours."""
+
+    OWN = ("id", "keyphrases", "truncated", "tokens", "error")
 
     def write(self, answer: Answer, result: Keyphrases | None) -> bytes:
-        kept = dict(answer.item.record) if self.keep else {}
+        kept = {name: value for name, value in answer.item.record.items() if self.keep and name not in self.OWN}
         found = {"error": describe(answer.item)} if result is None else result.to_dict()
-        return to_json({"id": answer.id} | kept | {"id": answer.id} | found)
+        return to_json({"id": answer.id} | kept | found)
 
 
 class CsvForm(Form):

@@ -137,7 +137,7 @@ def _hook_path() -> Path:
     """Where OpenNMT-py would look; found without importing it."""
     spec = importlib.util.find_spec("onmt")
     assert spec is not None and spec.origin is not None
-    return Path(spec.origin).parent / "decoders" / f"{HOOK.rpartition('.')[2]}.py"
+    return Path(spec.origin).parent.joinpath(*HOOK.split(".")[1:]).with_suffix(".py")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from onmt_exhird.documents import FileLines, Item, Names, PipeLines
 
 AHEAD = 16  # batches that are read ahead from a file; of a pipe, only what has arrived
+LETTERS = 1 << 23  # of documents in memory, whatever their number
 SHOWN = 20  # complaints that are printed
 FAILED = 3  # exit code
 
@@ -94,7 +95,11 @@ def _add_output(group: Any) -> None:
     only.add_argument("--present-only", action="store_true", help="only phrases that stand in the document")
     only.add_argument("--absent-only", action="store_true", help="only phrases that do not")
     add("--highlight", action="store_true", help="the documents with their phrases coloured, absent ones below")
-    add("--keep", action="store_true", help="carry over the other keys of records, or columns of tables")
+    add(
+        "--keep",
+        action="store_true",
+        help="carry over the other keys of records, or columns of tables, but for those named as ours",
+    )
     add("--replace", action="store_true", help=".bib and .ris: new keywords for entries that have some, too")
 
 
@@ -154,6 +159,8 @@ def find_inputs(files: Iterable[str], input_format: str | None, per_file: bool) 
     from onmt_exhird.documents import FileLines, PipeLines, kind_of
     from onmt_exhird.documents.folders import list_files
 
+    if per_file and input_format:
+        raise ExhirdError("--per-file takes files as they are; leave out --input-format")
     inputs = []
     opened = []
     for name in files:
@@ -162,7 +169,7 @@ def find_inputs(files: Iterable[str], input_format: str | None, per_file: bool) 
             if per_file:
                 raise ExhirdError("--per-file reads files and folders; name them")
             inputs.append(Input(PipeLines(_standard_input(), "standard input"), input_format or "text"))
-        elif not path.exists():
+        elif not os.path.exists(path):
             raise ExhirdError(f"{path}: no such file")
         elif per_file:
             inputs += [Input(FileLines(one), "file") for one in list_files(path)]
@@ -251,12 +258,14 @@ def in_batches(inputs: Iterable[Input], names: Names, size: int) -> Iterator[lis
 
     for one in inputs:
         batch: list[Item] = []
+        letters = 0
         limit = size * AHEAD if one.again else size
         for item in read(*one, names):
             batch.append(item)
-            if len(batch) >= limit or not one.lines.ready:
+            letters += sum(map(len, item.document or ""))
+            if len(batch) >= limit or letters >= LETTERS or not one.lines.ready:
                 yield batch
-                batch = []
+                batch, letters = [], 0
         if batch:
             yield batch
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 CHUNK = 100  # records that a worker gets at once
 IN_FLIGHT = 4  # chunks per worker that may be under way, which bounds the memory
 SHOWN = 20  # complaints that are printed
+SEED = 3435  # of the order of a training split
+EXPANSION = 4  # how much larger than a .gz its text is, about
 
 
 def add_parser(verbs: Any) -> None:
@@ -39,6 +41,14 @@ def add_parser(verbs: Any) -> None:
     add("--output", type=Path, required=True, metavar="DIR", help="made if it does not exist")
     add("--split", required=True, metavar="NAME", help="a name with the word 'test' in it is a test split: my_test")
     add("--strict", action="store_true", help="stop at the first bad record (else it is reported and left out)")
+    order = parser.add_mutually_exclusive_group()
+    order.add_argument(
+        "--shuffle",
+        type=_count,
+        metavar="SEED",
+        help=f"mix the documents, the same seed the same order; a training split is mixed anyway, with {SEED}",
+    )
+    order.add_argument("--no-shuffle", action="store_true", help="leave a training split in the order of the input")
     add("--jobs", type=_count, default=0, metavar="N", help="processes to use; default 0: one for each core")
 
     add = parser.add_argument_group("keys of a record").add_argument
@@ -76,13 +86,15 @@ def run(args: argparse.Namespace) -> int:
     for path in [*args.input, *args.exclude_titles]:
         check_input(path)
     rules = choose_rules(args.split, args.max_source, args.max_target, args.vocab, args.exclude_titles, keys)
+    seed = choose_seed(args.split, args.shuffle, args.no_shuffle)
     outputs = [args.output / f"{args.split}.{side}" for side in ("src", "tgt")]
     with whole_files(outputs) as (src, tgt):
-        total = _write(args, rules, keys, src, tgt)
+        total = _write(args, rules, keys, seed, src, tgt)
         if not total.kept:
             print(summary(total, rules))
             raise ExhirdError("no document was kept, so nothing was written; the reasons are above")
     print(summary(total, rules))
+    print("order        " + ("that of the input" if seed is None else f"mixed, with seed {seed}"))
     print("written      " + ", ".join(map(str, outputs)))
     return 0
 
@@ -94,6 +106,16 @@ def is_test(split: str) -> bool:
     (True, False)
     """
     return "test" in re.split("[^a-z]+", split.lower())
+
+
+def choose_seed(split: str, given: int | None, keep_order: bool) -> int | None:
+    """The seed of the order, or None for that of the input. A bucket mixes only what lies near in a training file.
+
+    >>> choose_seed("kp20k_train", None, False), choose_seed("valid", None, False), choose_seed("valid", 7, False)
+    (3435, None, 7)
+    """
+    is_training = "train" in re.split("[^a-z]+", split.lower())
+    return SEED if given is None and is_training and not keep_order else given
 
 
 def choose_keys(args: argparse.Namespace) -> Keys:
@@ -130,13 +152,25 @@ def choose_rules(
     )
 
 
-def _write(args: argparse.Namespace, rules: Rules, keys: Keys, src: IO[str], tgt: IO[str]) -> Tally:
-    """Read, work in parallel, write in order; complain on the way."""
+def _write(args: argparse.Namespace, rules: Rules, keys: Keys, seed: int | None, src: IO[str], tgt: IO[str]) -> Tally:
+    """Read, work in parallel, write in order or mixed."""
+    from onmt_exhird.shuffle import shuffle
+
+    total = Tally()
+    size = sum(path.stat().st_size * (EXPANSION if path.suffix == ".gz" else 1) for path in args.input)
+    pairs = _pairs(args, rules, keys, total)
+    for source, target in pairs if seed is None else shuffle(pairs, seed, size, args.output):
+        src.write(source)
+        tgt.write(target)
+    return total
+
+
+def _pairs(args: argparse.Namespace, rules: Rules, keys: Keys, total: Tally) -> Iterator[tuple[str, str]]:
+    """The source and target lines of all inputs; complains on the way, and counts."""
     from tqdm import tqdm
 
     from onmt_exhird.records import read_records
 
-    total = Tally()
     complaints = 0
     size = sum(path.stat().st_size for path in args.input)
     with tqdm(total=size, unit="B", unit_scale=True, desc=args.split, disable=None) as bar:
@@ -148,12 +182,10 @@ def _write(args: argparse.Namespace, rules: Rules, keys: Keys, src: IO[str], tgt
                 complaints += 1
                 if complaints <= SHOWN:
                     tqdm.write(f"exhird prepare: {complaint}", file=sys.stderr)
-            src.writelines(part.src)
-            tgt.writelines(part.tgt)
             total.add(part.tally)
+            yield from zip(part.src, part.tgt, strict=True)
     if complaints > SHOWN:
         print(f"exhird prepare: and {complaints - SHOWN:,} more complaints like these", file=sys.stderr)
-    return total
 
 
 def _cores() -> int:

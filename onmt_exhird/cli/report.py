@@ -14,6 +14,7 @@ standard deviations over seeds. Written are report.md (its plots beside it), rep
 A RUN is a folder with a folder for each model and seed:
   RUN/exhird-h-34/kp20k.K1.json   scores on a data set, searched with a window: K0 is no exclusion; K1, K2, ..., Kall
                                   (exhird evaluate --src F --gold F --pred F --format json)
+  RUN/exhird-h-34/train.log       the log of its training, under way or done, of which the curve is drawn
   RUN/exhird-h-34/run.json        model, seed, and as far as known steps, training_documents, minutes, commands
 Models of the paper: transformer, catseq, catseqd, catseqcorr, exhird-s, exhird-h; others are shown too. Its data
 sets: inspec, krapivin, semeval, kp20k; others likewise. What is missing is listed, and shown as -.

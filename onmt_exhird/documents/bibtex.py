@@ -16,12 +16,13 @@ from onmt_exhird.documents.lines import not_utf8
 
 _HEAD = re.compile(rb"@[ \t]*([A-Za-z]+)\s*[{(]")
 _MARKS = re.compile(rb'[{})"]|^[ \t]*@[A-Za-z]+[ \t]*[{(]', re.MULTILINE)
+_GAP = rb"(?:[\s,]|%[^\n]*\n)*"  # between fields; comments there are Biber's
 _KEY = re.compile(rb"\s*([^\s,{}=\"#]*)\s*(?:,|(?=[)}]$))")
-_NAME = re.compile(rb"[\s,]*([^\s\"#%'(),={}]+)(\s*=\s*)")
+_NAME = re.compile(_GAP + rb"([^\s\"#%'(),={}]+)(\s*=\s*)")
 _BARE = re.compile(rb"[^\s\"#%'(),={}]+")
 _JOIN = re.compile(rb"\s*#\s*")
-_END = re.compile(rb"\s*(?:,|[)}]$)")
-_REST = re.compile(rb"[\s,]*[)}]$")
+_END = re.compile(rb"(?:\s|%[^\n]*\n)*(?:,|[)}]$)")
+_REST = re.compile(_GAP + rb"[)}]$")
 _COMMA = re.compile(rb"\s*,")
 _SIGNS = re.compile(rb'[{}"]')
 _LEAD = re.compile(rb"(?:\r?\n)?[ \t]*$")
@@ -53,7 +54,7 @@ def cut(data: bytes) -> Iterator[Entry]:
     """The pieces of a file, in order; together they are the file."""
     done = position = 0
     while head := _HEAD.search(data, position):
-        line_start = data.rfind(b"\n", 0, head.start()) + 1
+        line_start = data.rfind(b"\n", done, head.start()) + 1 or done
         if b"%" in data[line_start : head.start()]:  # put out of use by whoever wrote it
             position = head.end()
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from onmt_exhird.corpus import Unusable
 from onmt_exhird.documents.items import Item, Names
@@ -32,14 +33,17 @@ def item_of(raw: RawRecord, names: Names) -> Item:
     """
     if raw.fault:
         return Item(raw.place, fault=f"{raw.fault}; no more is read from this file")
-    record = {}
+    record: dict[str, Any] = {}
     usual = Keys()
+    own = names.id or "id"
     try:
         record = parse_object(raw.json)
         body = take_text(record, (names.text,) if names.text else usual.text)
         titled = names.title or any(name in record for name in usual.title)
         title = take_text(record, (names.title,) if names.title else usual.title) if titled else ""
+        if names.id and names.id not in record:
+            raise Unusable("missing key", f"no key {names.id!r}; there is {', '.join(map(repr, record))}")
     except Unusable as reason:
-        remedy = "; name the keys with --text-key, --title-key" if reason.kind == "missing key" else ""
-        return Item(raw.place, None, record.get(names.id or "id"), f"{reason}{remedy}", record)
-    return Item(raw.place, (title, body) if title else body, record.get(names.id or "id"), record=record)
+        remedy = "; name the keys with --text-key, --title-key, --id-key" if reason.kind == "missing key" else ""
+        return Item(raw.place, None, record.get(own), f"{reason}{remedy}", record)
+    return Item(raw.place, (title, body) if title else body, record.get(own), record=record)

@@ -34,7 +34,7 @@ class FileLines:
         self.name = str(path)
 
     def open(self) -> IO[bytes]:
-        file: Any = gzip.GzipFile(self.path) if self.path.name.endswith(".gz") else self.path.open("rb")
+        file: Any = gzip.GzipFile(self.path) if self.path.name.lower().endswith(".gz") else self.path.open("rb")
         return file
 
     def read(self) -> bytes:
@@ -72,15 +72,17 @@ class PipeLines:
 
     def __iter__(self) -> Iterator[bytes]:
         begun: list[bytes] = []  # the pieces of a line whose end has not arrived
+        size = 0
         while chunk := os.read(self.descriptor, _CHUNK):
             *lines, rest = chunk.split(b"\n")
             for line in lines:
                 self._arrived.append(b"".join([*begun, line, b"\n"]))
-                begun = []
+                begun, size = [], 0
             begun.append(rest)
-            _check_length(sum(map(len, begun)) if len(begun) > MAX_RECORD // _CHUNK else 0)
+            size += len(rest)
             while self._arrived:
                 yield self._arrived.popleft()
+            _check_length(size)
         self._ended = True
         if last := b"".join(begun):
             yield last

@@ -97,9 +97,9 @@ def _choose(name: str, columns: list[str], names: Names) -> dict[str, int]:
 
 def _item_of(place: str, row: list[str], columns: list[str], chosen: dict[str, int], fault: str) -> Item:
     record = dict(zip(columns, row, strict=False))
-    own = row[chosen["id"]] if chosen.get("id", len(row)) < len(row) else None
+    own = (row[chosen["id"]] if chosen.get("id", len(row)) < len(row) else None) or None
     if not fault and (len(row) > len(columns) or len(row) <= chosen["text"]):
-        fault = f"the row has {len(row)} cells, the header {len(columns)}"
+        fault = f"the row and the header differ in length: {len(row)} and {len(columns)} cells"
     if fault:
         return Item(place, None, own, fault, record)
     body = row[chosen["text"]]

@@ -28,6 +28,8 @@ from onmt_exhird.search.greedy import Greedy
 from onmt_exhird.search.sources import Sources
 
 AHEAD = 8  # batches that are read ahead once many documents have come: rows of the search stay full
+TOKENS = 200_000  # of documents that are read ahead, at most, but for the last of them
+PARTS = 1024  # of documents, that are searched together
 CONSTRAINTS = 16  # that are kept; a server's clients may think up any number of options
 BEAM_TOKENS = 20_000  # of the source, times the beam, that a beam search has in memory at once
 
@@ -115,48 +117,62 @@ class KeyphraseGenerator:
         self, documents: Iterator[Any], batch_size: int, options: Options, attention: bool
     ) -> Iterator[Keyphrases]:
         size = batch_size
-        while batch := [read_document(document) for document in islice(documents, size)]:
+        while batch := self._read(documents, size):
             yield from self._answer(batch, options, attention)
             size = min(2 * size, AHEAD * batch_size)
 
-    def _answer(self, documents: Sequence[Document], options: Options, attention: bool) -> list[Keyphrases]:
-        """The keyphrases of some documents, which are searched together."""
-        parts = [articles.parts(document, self._trained.max_source) for document in documents]
-        flat = [part for of_document in parts for part in of_document if part.tokens]
-        found = iter(self._search(flat, options, attention))
-        results = []
-        for document, of_document in zip(documents, parts, strict=True):
-            streams = [next(found) for part in of_document if part.tokens]
-            results.append(articles.merge(document, of_document, streams, attention))
-        return results
+    @staticmethod
+    def _read(documents: Iterator[Any], size: int) -> list[Document]:
+        """The next documents, so many or fewer long ones."""
+        batch: list[Document] = []
+        tokens = 0
+        for document in islice(documents, size):
+            batch.append(read_document(document))
+            tokens += len(batch[-1].tokens)
+            if tokens >= TOKENS:
+                break
+        return batch
 
-    def _search(self, documents: Sequence[Document], options: Options, attention: bool) -> list[articles.Stream]:
-        if not documents:
-            return []
-        sources, constraint = self._sources(documents), self._constraint(options)
-        written: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(documents)
+    def _answer(self, documents: Sequence[Document], options: Options, attention: bool) -> Iterator[Keyphrases]:
+        """The keyphrases of some documents, which are searched together."""
+        read = [articles.parts(document, self._trained.max_source) for document in documents]
+        flat = [(part, len(document.tokens)) for document, own in zip(documents, read, strict=True) for part in own]
+        found: list[articles.Stream] = []
+        for first in range(0, len(flat), PARTS):
+            found += self._search(flat[first : first + PARTS], options, attention)
+        streams = iter(found)
+        for document, own in zip(documents, read, strict=True):
+            written = [next(streams) for _ in own]
+            yield articles.merge(document, own, written, options.max_phrases, attention)
+
+    def _search(
+        self, parts: Sequence[tuple[articles.Part, int]], options: Options, attention: bool
+    ) -> list[articles.Stream]:
+        """What is written for parts of documents, each given with the number of its document's tokens."""
+        sources, constraint = self._sources([part.tokens for part, _ in parts]), self._constraint(options)
         longest = options.max_phrases * (options.max_phrase_words + 2) + 1
         if options.beam_size == 1:
-            for document, tokens, log_probs in Greedy(self._model, constraint, longest)(sources):
-                written[document] = tokens, log_probs
+            found = {one.document: one[1:] for one in Greedy(self._model, constraint, longest)(sources)}
         else:
-            written = self._beam_search(sources, constraint, options.beam_size, longest)
+            found = self._beam_search(sources, constraint, options.beam_size, longest)
         streams = []
-        for number, (ids, log_probs) in enumerate(written):
+        for number, (part, length) in enumerate(parts):
+            ids, log_probs = found[number]
             words = self._words(ids.tolist(), sources.words[number])
             phrases = list(read_stream(words, log_probs.tolist(), options.max_phrase_words))
-            looked: list[PhraseAttention | None] = [None] * len(phrases)
+            looked: Sequence[PhraseAttention | None] = [None] * len(phrases)
             if attention:
-                looked = [*self._explain(sources.some(torch.tensor([number])), ids, phrases, options)]
+                source = sources.some(torch.tensor([number]))
+                looked = [one.within(part.start, length) for one in self._explain(source, ids, phrases, options)]
             streams.append(articles.Stream(phrases, looked))
         return streams
 
     def _beam_search(
         self, sources: Sources, constraint: StreamConstraint, size: int, longest: int
-    ) -> list[tuple[Tensor, Tensor]]:
+    ) -> dict[int, tuple[Tensor, Tensor]]:
         ids = self._model.ids
         search = Beam(size, ids.start, ids.eos, longest, constraint=constraint)
-        written: list[tuple[Tensor, Tensor]] = [(torch.empty(0), torch.empty(0))] * len(sources.lengths)
+        written: dict[int, tuple[Tensor, Tensor]] = {}
         order = sources.lengths.argsort(descending=True, stable=True)
         while len(order):
             count = max(1, BEAM_TOKENS // (size * int(sources.lengths[order[0]])))
@@ -174,11 +190,11 @@ class KeyphraseGenerator:
                 full[phrase.place + len(phrase.words) + 1] = True
         return explain(self._model, source, ids, full, phrases, options.window)
 
-    def _sources(self, documents: Sequence[Document]) -> Sources:
+    def _sources(self, documents: Sequence[Sequence[str]]) -> Sources:
         unk, vocab_size = self._model.ids.unk, self._model.vocab_size
         rows, words = [], []
-        for document in documents:
-            extended, oov = extend_source(document.tokens, lambda token: self._ids.get(token, unk), unk, vocab_size)
+        for tokens in documents:
+            extended, oov = extend_source(tokens, lambda token: self._ids.get(token, unk), unk, vocab_size)
             rows.append(torch.tensor(extended))
             words.append(oov)
         padded = pad_sequence(rows, batch_first=True, padding_value=self._model.ids.pad)

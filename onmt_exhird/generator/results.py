@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 Span = tuple[int, int]  # characters text[start:end] of the document
@@ -43,6 +43,17 @@ class PhraseAttention:
     weights: tuple[float, ...] | None
     words: tuple[WordAttention, ...]
     forbidden: tuple[str, ...]
+
+    def within(self, start: int, length: int) -> PhraseAttention:
+        """The same, of a document of so many tokens, of which these are a part that begins there."""
+
+        def widened(weights: tuple[float, ...]) -> tuple[float, ...]:
+            return (0.0,) * start + weights + (0.0,) * (length - start - len(weights))
+
+        if not start and all(len(word.weights) == length for word in self.words):
+            return self
+        words = tuple(replace(word, weights=widened(word.weights)) for word in self.words)
+        return replace(self, weights=None if self.weights is None else widened(self.weights), words=words)
 
     def to_dict(self) -> dict[str, Any]:
         return {

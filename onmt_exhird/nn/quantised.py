@@ -34,10 +34,17 @@ def _multiply(bytes_: Tensor, steps: int, weight: Tensor, scales: Tensor) -> Ten
     )
 
 
+def lack() -> str:
+    """What is missing for such products, if something is."""
+    if not hasattr(torch.ops.onednn, "qlinear_prepack") or not hasattr(torch.ops.onednn, "qlinear_pointwise"):
+        return f"torch {torch.__version__} has no products in eight bits"
+    capability = torch.backends.cpu.get_cpu_capability()
+    return "" if capability.startswith("AVX") else f"this processor ({capability}) has no products in eight bits"
+
+
 def is_available() -> bool:
     """Whether this torch has such products for this processor."""
-    has_products = hasattr(torch.ops.onednn, "qlinear_prepack") and hasattr(torch.ops.onednn, "qlinear_pointwise")
-    return has_products and torch.backends.cpu.get_cpu_capability().startswith("AVX")
+    return not lack()
 
 
 @cache

@@ -28,8 +28,14 @@ MODELS = {
 DATASET_NAMES = {"inspec": "Inspec", "krapivin": "Krapivin", "semeval": "SemEval", "kp20k": "KP20k"}
 LAYOUT = "<model>-<seed>/<dataset>.K<window>.json, such as exhird-h-34/kp20k.K1.json"
 
+LOG = "train.log"
+_VALIDATED = re.compile(r"Validation at step (\d+): perplexity ([^\s,;]+)")
 _GOLD = tuple(ORACLE_KEYS.values())
 _REMEDY = "make it with 'exhird evaluate --format json' and one --pred"
+
+
+Curve = dict[int, float]
+"""The perplexity at each validated step."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +62,14 @@ class Scored:
 
 @dataclass
 class Run:
-    """One trained model: its folder, what ``run.json`` says of it (nothing: there is none), and its score files."""
+    """One model: its folder, what ``run.json`` says of it (nothing: there is none), its score files, its training."""
 
     model: str
     seed: int
     folder: Path
     info: dict[str, Any]
     files: dict[Setting, Scored] = field(default_factory=dict)
+    curve: Curve = field(default_factory=dict)
 
 
 @dataclass
@@ -119,8 +126,9 @@ def collect(folders: Iterable[Path]) -> Collection:
             if other := runs.get((run.model, run.seed)):
                 raise ExhirdError(f"{other.folder} and {run.folder} are the same model and seed; leave one of them out")
             runs[run.model, run.seed] = run
-    if not any(run.files for run in runs.values()):
-        raise ExhirdError(f"{', '.join(map(str, folders))} has no score files; they are called {LAYOUT}")
+    if not any(run.files or run.curve for run in runs.values()):
+        places = ", ".join(map(str, folders))
+        raise ExhirdError(f"{places} has neither score files, which are called {LAYOUT}, nor the log of a training")
     in_order = sorted(runs.values(), key=lambda run: (_ordered(MODELS)(run.model), run.seed))
     return Collection(in_order, _check_alike(in_order))
 
@@ -148,8 +156,18 @@ def _read_folder(folder: Path) -> list[Run]:
         run = Run(name[1], int(name[2]), child, _read_info(child / "run.json", name[1], int(name[2])))
         for path in paths:
             run.files[_read_name(path)] = _read_scores(path)
+        run.curve = read_curve(child / LOG)
         runs.append(run)
     return runs
+
+
+def read_curve(path: Path) -> Curve:
+    """The perplexity at each validated step so far; a step done again, after a resume, counts anew."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    except OSError as error:
+        raise ExhirdError(f"{path} cannot be read ({error.strerror}); remove it, or make it readable") from None
+    return {int(step): float(perplexity) for step, perplexity in _VALIDATED.findall(text)}
 
 
 def _read_name(path: Path) -> Setting:

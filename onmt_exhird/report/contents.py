@@ -22,6 +22,7 @@ from onmt_exhird.report.tables import (
     study_table,
     told,
 )
+from onmt_exhird.report.training import draw_training
 
 TITLE = "Keyphrase generation: our results beside the paper's"
 _TOLERANCE = 0.01
@@ -43,6 +44,8 @@ class Section:
 
 def build(collection: Collection, command: str) -> list[Section]:
     """All sections; the first one is the introduction, under the page's title. `command` made the page."""
+    if not collection.datasets:
+        return [Section(TITLE, ["No model has been tested yet."]), *_training(collection)]
     return [
         _introduction(collection),
         _main_section(collection, "Present keyphrases", "Table 2", "present"),
@@ -76,6 +79,7 @@ def build(collection: Collection, command: str) -> list[Section]:
             "The other models without and with exclusive search (w/ ES); Table 8 of the paper, there on KP20k.",
         ),
         Section("Runs", tables=[runs_table(collection)]),
+        *_training(collection),
         _incomplete(collection),
         _reproduction(collection, command),
     ]
@@ -133,6 +137,13 @@ def _study_section(collection: Collection, study: Study, title: str, note: str) 
     if not wanted:
         section.notes.append("There are no score files for it yet.")
     return section
+
+
+def _training(collection: Collection) -> list[Section]:
+    """A section, if there is a log of a training."""
+    curves = {run.folder.name: run.curve for run in collection.runs if run.curve}
+    note = "Perplexity at each validation, as far as the logs of training go; the dot is the lowest."
+    return [Section("Training", [note], drawings=[draw_training(curves)])] if curves else []
 
 
 def _windows(collection: Collection) -> Section:

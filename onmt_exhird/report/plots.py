@@ -15,7 +15,7 @@ COLOURS = ("#7d838c", "#4e79a7", "#3a9a94", "#9a5f8f", "#c77a12", "#d1495b", "#6
 OURS = COLOURS[5]
 CURVES = (("F1@M, present", "present/F1@M"), ("F1@M, absent", "absent/F1@M"), ("DupRatio", "dup_ratio"))
 
-_WIDTH, _HEIGHT = 720.0, 240.0
+WIDTH, HEIGHT = 720.0, 240.0
 _LEFT, _BOTTOM = 40.0, 24.0
 _LETTER = 7.0  # width to allow for a letter
 _TICKS = 5
@@ -27,15 +27,15 @@ def draw_bars(collection: Collection, title: str, key: str) -> Drawing:
     datasets = list(collection.datasets)
     legend = [*((row.name, COLOURS[index % len(COLOURS)]) for index, row in enumerate(rows)), ("paper", "")]
     values = [value for row in rows for dataset in datasets for value in _values(row, dataset, key)]
-    drawing = Drawing(title, _in_words(rows, datasets, key), _WIDTH, _HEIGHT)
-    top = _draw_legend(drawing, legend)
-    scale = _Scale(0, max(values, default=0), top, _HEIGHT - _BOTTOM)
-    scale.draw(drawing, _LEFT, _WIDTH)
-    slot = (_WIDTH - _LEFT) / len(datasets)
+    drawing = Drawing(title, _in_words(rows, datasets, key), WIDTH, HEIGHT)
+    top = draw_legend(drawing, legend)
+    scale = Scale(0, max(values, default=0), top, HEIGHT - _BOTTOM)
+    scale.draw(drawing, _LEFT, WIDTH)
+    slot = (WIDTH - _LEFT) / len(datasets)
     width = min(26.0, slot * 0.85 / len(rows))
     for place, dataset in enumerate(datasets):
         centre = _LEFT + (place + 0.5) * slot
-        drawing.add(Label(centre, _HEIGHT - _BOTTOM / 2, dataset_name(dataset)))
+        drawing.add(Label(centre, HEIGHT - _BOTTOM / 2, dataset_name(dataset)))
         for index, row in enumerate(rows):
             x = centre + (index - len(rows) / 2) * width
             _draw_bar(drawing, scale, row, dataset, key, x, width, legend[index][1])
@@ -43,7 +43,7 @@ def draw_bars(collection: Collection, title: str, key: str) -> Drawing:
 
 
 def _draw_bar(
-    drawing: Drawing, scale: _Scale, row: Row, dataset: str, key: str, x: float, width: float, colour: str
+    drawing: Drawing, scale: Scale, row: Row, dataset: str, key: str, x: float, width: float, colour: str
 ) -> None:
     middle = x + width / 2
     if system := row.ours.get(dataset):
@@ -63,21 +63,21 @@ def draw_curves(collection: Collection, dataset: str) -> Drawing:
     rows = study_rows(collection, WINDOW_STUDY, dataset)
     title = f"{dataset_name(dataset)}: scores by window"
     words = "; ".join(f"{name}: {_in_words(rows, [dataset], key)}" for name, key in CURVES)
-    drawing = Drawing(title, words, _WIDTH, _HEIGHT)
+    drawing = Drawing(title, words, WIDTH, HEIGHT)
     has_paper = any(row.paper[dataset] for row in rows)
-    top = _draw_legend(drawing, [("ours", OURS), *[("paper", "")] * has_paper]) + 18
-    width = _WIDTH / len(CURVES)
+    top = draw_legend(drawing, [("ours", OURS), *[("paper", "")] * has_paper]) + 18
+    width = WIDTH / len(CURVES)
     for place, (name, key) in enumerate(CURVES):
         left, right = place * width + _LEFT, (place + 1) * width - 12
         drawing.add(Label((left + right) / 2, top - 18, name))
         values = [value for row in rows for value in _values(row, dataset, key)]
         least = 0 if key == "dup_ratio" else min(values)
-        scale = _Scale(least, max(values), top, _HEIGHT - _BOTTOM - 14)
+        scale = Scale(least, max(values), top, HEIGHT - _BOTTOM - 14)
         scale.draw(drawing, left, right)
         xs = [left + (index + 0.5) * (right - left) / len(rows) for index in range(len(rows))]
         for x, row in zip(xs, rows, strict=True):
             drawing.add(Label(x, scale.bottom + 11, row.name.rpartition(" ")[2]))
-        drawing.add(Label((left + right) / 2, _HEIGHT - 7, "window K"))
+        drawing.add(Label((left + right) / 2, HEIGHT - 7, "window K"))
         paper = [row.paper[dataset].get(key) for row in rows]
         drawing.add(*_curve(xs, [scale.at(one.value) if one else None for one in paper], INK, dashed=True))
         systems = [row.ours.get(dataset) for row in rows]
@@ -112,12 +112,12 @@ def _in_words(rows: Sequence[Row], datasets: Sequence[str], key: str) -> str:
     return f"{', '.join(map(dataset_name, datasets))}: {', '.join(parts)}"
 
 
-def _draw_legend(drawing: Drawing, entries: Sequence[tuple[str, str]]) -> float:
+def draw_legend(drawing: Drawing, entries: Sequence[tuple[str, str]]) -> float:
     """Names and colours in lines at the top (no colour: the paper's mark); returns where they end."""
     x, y = _LEFT, 10.0
     for name, colour in entries:
         width = 20 + _LETTER * len(name) + 14
-        if x + width > _WIDTH and x > _LEFT:
+        if x + width > WIDTH and x > _LEFT:
             x, y = _LEFT, y + 18
         drawing.add(Box(x, y - 5, 12, 10, colour) if colour else Line([(x, y), (x + 14, y)], width=2.5))
         drawing.add(Label(x + 18, y, name, "start"))
@@ -125,7 +125,7 @@ def _draw_legend(drawing: Drawing, entries: Sequence[tuple[str, str]]) -> float:
     return y + 22
 
 
-class _Scale:
+class Scale:
     """From values to heights in a drawing, with about five round ticks from `least` or a little below."""
 
     def __init__(self, least: float, largest: float, top: float, bottom: float) -> None:

@@ -1,20 +1,47 @@
 #!/usr/bin/env bash
-# Makes a corpus, prepares it, trains a model with OpenNMT-py's own commands, and shows what it has learned.
-# usage: recipes/demo/run.sh [MODEL] [OUTPUT]     (default: exhird, run/demo; a model for each YAML file here)
+# A small corpus, a small model, and what it has learned; see usage.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
+known=("$here"/*.yaml)
+known=("${known[@]##*/}")
+printf -v models '%s, ' "${known[@]%.yaml}"
+models=${models%, }
+
+usage() {
+  cat <<TEXT
+Makes a corpus of invented papers, prepares it, trains a model on it with OpenNMT-py's own commands, and shows its
+predictions beside the gold keyphrases, and scores. A minute and a half on two idle cores.
+
+  $0 [MODEL] [OUTPUT]
+
+  MODEL     $models; default: exhird
+  OUTPUT    what is made goes here; default: run/demo in the project's folder
+
+Exit code: 0 all done, 1 a command failed, 2 a mistake in the call.
+
+  OUTPUT/raw/                      the corpus, as records
+  OUTPUT/{train,valid,test}.{src,tgt}, vocab.txt
+  OUTPUT/MODEL_step_N.pt, MODEL.log
+  OUTPUT/MODEL.pred, MODEL.exclusive.pred    the keyphrases, without and with exclusive search
+TEXT
+}
+
+die() {
+  echo "$0: $*; see --help" >&2
+  exit 2
+}
+
+if [[ ${1:-} == --help || ${1:-} == -h ]]; then
+  usage
+  exit 0
+fi
+(($# <= 2)) || die "MODEL and OUTPUT are all it takes, not '$3'"
 model=${1:-exhird}
 output=${2:-$root/run/demo}
-export PYTHONWARNINGS=ignore # OpenNMT-py uses names that newer torch calls old
-
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} # on a busy machine threads would spin for each other
 config=$here/$model.yaml
-if [[ ! -f $config ]]; then
-  known=("$here"/*.yaml)
-  known=("${known[@]##*/}")
-  echo "$0: unknown model '$model': give one of ${known[*]%.yaml}" >&2
-  exit 2
-fi
+[[ -f $config ]] || die "unknown model '$model': give one of $models"
 
 say() { printf '\n== %s\n' "$*"; }
 
