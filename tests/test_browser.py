@@ -241,6 +241,15 @@ def test_ten_thousand_words_leave_the_page_usable(page):
     assert page.locator("#look-table tr").first.inner_text().startswith("another")
 
 
+def test_of_a_very_long_text_the_phrases_are_shown_and_nothing_else_is_asked(page, generator):
+    find(page, "Neural machines. " + "word after another word " * 5000)
+    page.get_by_text("It is too long to show where the model looked.").wait_for()
+    assert [options["attention"] for _, options in generator.batches] == [False]
+    page.locator("#list .phrase").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#look").is_hidden() and page.locator("#list li.on").count() == 1
+
+
 def test_examples_and_files(page, tmp_path):
     for name in ("Bee hives", "Bus timetables", "Old maps"):
         page.get_by_role("button", name=name).click()
