@@ -143,8 +143,10 @@ def check_training_files(parse: Upstream) -> None:
     parser_class._validate_transforms_opts = staticmethod(known_transforms)
 
 
-def files_that_stay_as_they_are(text_corpus: Upstream) -> None:
+def files_that_stay_as_they_are(dynamic_iterator: Upstream) -> None:
     """Upstream opens training files anew for each pass, whatever has become of them since the first."""
+    from onmt.inputters import text_corpus
+
     corpus = text_corpus.ParallelCorpus
     init, load = corpus.__init__, corpus.load
 

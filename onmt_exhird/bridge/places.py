@@ -150,8 +150,10 @@ def line_number(index: int, stride: int, offset: int) -> int:
     return (block * stride + offset) * stride + line
 
 
-def lines_that_can_be_skipped(text_corpus: Upstream) -> None:
+def lines_that_can_be_skipped(dynamic_iterator: Upstream) -> None:
     """Upstream reads a corpus from its first line on only, and numbers lines wrongly where several processes read."""
+    from onmt.inputters import text_corpus
+
     iterator = text_corpus.ParallelCorpusIterator
     process = iterator._process
 
