@@ -129,8 +129,9 @@ def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
         time.sleep(0.005)
 
 
-def start(*options: object) -> SimpleNamespace:
-    """The command, once it says where to point the browser."""
+@contextlib.contextmanager
+def command(*options: object) -> Iterator[SimpleNamespace]:
+    """``exhird serve``, once it says where to point the browser; ended with the block, if it has not been."""
     process = subprocess.Popen(
         [EXHIRD, "serve", "--port", "0", *map(str, options)],
         stdout=subprocess.PIPE,
@@ -138,8 +139,12 @@ def start(*options: object) -> SimpleNamespace:
         text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "open http://127.0.0.1:" in line:
-            return SimpleNamespace(process=process, port=int(line.split("127.0.0.1:")[1].split("/")[0]))
-    raise AssertionError(process.communicate()[1])
+    try:
+        assert process.stdout is not None
+        opened = next((line for line in process.stdout if "open http://127.0.0.1:" in line), None)
+        assert opened is not None, process.communicate()[1]
+        yield SimpleNamespace(process=process, port=int(opened.split("127.0.0.1:")[1].split("/")[0]))
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()

@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 import pytest
-from serve_fakes import EXHIRD, FakeGenerator, serving, start
+from serve_fakes import EXHIRD, FakeGenerator, command, serving
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.browser
@@ -241,6 +241,15 @@ def test_ten_thousand_words_leave_the_page_usable(page):
     assert page.locator("#look-table tr").first.inner_text().startswith("another")
 
 
+def test_of_a_very_long_text_the_phrases_are_shown_and_nothing_else_is_asked(page, generator):
+    find(page, "Neural machines. " + "word after another word " * 5000)
+    page.get_by_text("It is too long to show where the model looked.").wait_for()
+    assert [options["attention"] for _, options in generator.batches] == [False]
+    page.locator("#list .phrase").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#look").is_hidden() and page.locator("#list li.on").count() == 1
+
+
 def test_examples_and_files(page, tmp_path):
     for name in ("Bee hives", "Bus timetables", "Old maps"):
         page.get_by_role("button", name=name).click()
@@ -396,7 +405,11 @@ def model(trained, tmp_path_factory):
 
 
 def test_the_command_with_a_real_model_from_the_first_text_to_its_end(open_page, model):
-    server = start(*model)
+    with command(*model) as server:
+        use_it(open_page, server)
+
+
+def use_it(open_page, server):
     page = open_page(server, permissions=["clipboard-read", "clipboard-write"])
     text = "A note about linear graph\nwith neurons . it is named bodagolu . nothing on deep code here"
     find(page, text)
@@ -410,9 +423,9 @@ def test_the_command_with_a_real_model_from_the_first_text_to_its_end(open_page,
     wait(page, "!document.body.classList.contains('busy')")
     page.get_by_label("Keep phrases apart", exact=True).fill("1")
     wait(page, f"document.querySelectorAll('#list .phrase').length === {len(first)}")
-    page.locator("#list input").first.uncheck()
+    page.locator("#list .tick input").first.uncheck()
     page.get_by_role("button", name="List", exact=True).click()
-    page.get_by_text("Copied").wait_for()
+    page.get_by_role("status").filter(has_text="Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()").splitlines() == first[1:]
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(10) == 0

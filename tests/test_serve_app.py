@@ -126,6 +126,9 @@ def test_what_is_not_json_is_a_bad_request(client, body, says):
         ({"documents": ["a"], "beam_size": "2"}, "1 to 16"),
         ({"documents": ["a"], "attention": 1}, "true or false"),
         ({"documents": ["REFUSE"]}, "is refused; send another."),
+        ({"documents": ["a" * 101, {"text": "b" * 100}], "attention": True}, "200 characters"),
+        ({"documents": ["a" * 501], "beam_size": 4}, "500 characters"),
+        ({"documents": [{"title": "a" * 26, "text": "b" * 25}], "beam_size": 4, "attention": True}, "50 characters"),
     ],
 )
 def test_what_cannot_be_done_is_said(client, body, says):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import make_document
-from serve_fakes import EXHIRD, ask, post, start, until
+from serve_fakes import EXHIRD, ask, command, post, until
 
 from onmt_exhird import KeyphraseGenerator
 from onmt_exhird.cli import main
@@ -44,10 +44,10 @@ def generator(folder) -> KeyphraseGenerator:
 
 @pytest.fixture(scope="module")
 def server(folder):
-    server = start("--model", folder)
-    yield server
-    server.process.send_signal(signal.SIGINT)
-    assert server.process.wait(10) == 0
+    with command("--model", folder) as server:
+        yield server
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(10) == 0
 
 
 def documents(count: int) -> list[str]:
@@ -90,10 +90,9 @@ def test_the_model_is_told(server, generator):
 
 
 def test_eight_requests_under_way_are_answered_when_it_is_told_to_stop(folder, generator):
-    server = start("--model", folder)
     texts = documents(8)
     expected = [plain(result) for result in generator(texts, attention=True)]
-    with ThreadPoolExecutor(8) as pool:
+    with command("--model", folder) as server, ThreadPoolExecutor(8) as pool:
         answers = [pool.submit(post, server, {"documents": texts, "attention": True}) for _ in range(8)]
         waiting = "exhird_waiting_documents 0"
         until(lambda: waiting not in ask(server, "GET", "/metrics")[2].decode().splitlines())
@@ -103,8 +102,8 @@ def test_eight_requests_under_way_are_answered_when_it_is_told_to_stop(folder, g
         for answer in answers:
             status, _, body = answer.result(20)
             assert status == 200 and body["results"] == expected
-    stdout, stderr = server.process.communicate(timeout=20)
-    assert server.process.returncode == 0 and time.monotonic() - began < 10
+        stdout, stderr = server.process.communicate(timeout=20)
+        assert server.process.returncode == 0 and time.monotonic() - began < 10
     assert stdout.endswith("exhird serve: stopped\n")
     assert "Traceback" not in stderr and texts[0] not in stderr
 
@@ -124,13 +123,9 @@ def test_a_size_that_makes_no_sense_is_refused(capsys, size):
 
 
 def test_the_size_of_a_request_can_be_chosen(folder):
-    server = start("--model", folder, "--max-megabytes", "0.01")
-    try:
+    with command("--model", folder, "--max-megabytes", "0.01") as server:
         status, _, problem = post(server, {"documents": ["x" * 10_000]})
         assert status == 413 and "10,000 bytes" in problem["detail"]
-    finally:
-        server.process.terminate()
-        assert server.process.wait(10) == 0
 
 
 def test_options_that_clients_think_up_do_not_fill_the_memory(generator):

@@ -44,7 +44,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="answer to this name too, as when a proxy passes requests on; may be repeated",
     )
     parser.add_argument(
-        "--max-megabytes", type=float, default=4.0, metavar="MB", help="of one request; default: %(default)s"
+        "--max-megabytes", type=float, default=1.0, metavar="MB", help="of one request; default: %(default)s"
     )
     parser.set_defaults(run=run)
 

@@ -40,7 +40,9 @@ def read_order(data: bytes, limits: Limits) -> Order:
     if given is None or not 1 <= len(documents) <= limits.documents:
         _refuse(f"'documents' must hold 1 to {limits.documents} documents.")
     read = [_document(document, number) for number, document in enumerate(documents)]
-    return Order([document for _, document in read], [identity for identity, _ in read], _options(body, limits))
+    order = Order([document for _, document in read], [identity for identity, _ in read], _options(body, limits))
+    _check_effort(order, limits)
+    return order
 
 
 def _parse(data: bytes) -> Any:
@@ -107,6 +109,14 @@ def _options(body: Mapping[str, Any], limits: Limits) -> dict[str, Any]:
             _refuse("'attention' must be true or false.")
         options["attention"] = body["attention"]
     return options
+
+
+def _check_effort(order: Order, limits: Limits) -> None:
+    """A beam and attention take so much longer that as long texts as without them would stop all others."""
+    most = limits.characters(order.options.get("beam_size", 1), order.options.get("attention", False))
+    texts = (document.values() if isinstance(document, dict) else [document] for document in order.documents)
+    if sum(len(text) for parts in texts for text in parts) > most:
+        _refuse(f"With this 'beam_size' and 'attention' the documents may have {most:,} characters altogether.")
 
 
 def _whole(value: Any, least: int, most: int) -> int | None:

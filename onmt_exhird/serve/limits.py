@@ -11,13 +11,15 @@ MEGABYTE = 1_000_000
 class Limits:
     """Bounds of the service; those of a single request are also in openapi.json.
 
-    bytes       of a request's body
+    bytes       of a request's body; long texts are read in many parts, so this bounds the work, too
+    effort      what `attention` costs beside the phrases alone, about
     documents   of a request
     batch       documents that the model takes at once
     waiting     documents that may wait for the model; more are turned away (429)
     """
 
-    bytes: int = 4 * MEGABYTE
+    bytes: int = MEGABYTE
+    effort: int = 10
     documents: int = 32
     batch: int = 64
     waiting: int = 128
@@ -33,7 +35,11 @@ class Limits:
     @property
     def unread_bytes(self) -> int:
         """A longer body is not read to its end: its sender may find the connection closed instead of an answer."""
-        return 4 * self.bytes
+        return 16 * self.bytes
+
+    def characters(self, beam_size: int, attention: bool) -> int:
+        """That the documents of a request may have altogether, with options that make each cost more."""
+        return self.bytes // (beam_size * (self.effort if attention else 1))
 
     def to_dict(self) -> dict[str, int]:
         return asdict(self)

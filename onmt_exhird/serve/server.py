@@ -62,7 +62,7 @@ class Server:
         self, load: Callable[[], Generator], host: str, port: int, limits: Limits, names: Collection[str] = ()
     ):
         self._sockets: dict[int, object] = {}
-        self._stopping = False
+        self._stopping = self._closed = False
         listening = _listen(host, port)
         self.port: int = listening.getsockname()[1]
         self.worker = Worker(load, limits, Metrics(), self._wake)
@@ -122,9 +122,11 @@ class Server:
         wasyncore.loop(timeout=seconds, use_poll=True, map=self._sockets, count=1)
 
     def _wake(self) -> None:
-        self._waitress.pull_trigger()
+        if not self._closed:
+            self._waitress.pull_trigger()
 
     def _close(self) -> None:
+        self._closed = True
         self._waitress.task_dispatcher.shutdown(timeout=0.5)
         wasyncore.close_all(self._sockets)
 

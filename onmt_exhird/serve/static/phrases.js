@@ -34,7 +34,6 @@ function makeRow(phrase, index) {
   const button = make("button", "phrase");
   button.type = "button";
   button.setAttribute("aria-describedby", "hint");
-  button.append(...label(phrase));
   const bar = make("span", "bar");
   const fill = make("span");
   fill.style.width = `${100 * phrase.score}%`;
@@ -60,13 +59,14 @@ function update(row, shown, pointed) {
   row.classList.toggle("on", on);
   row.querySelector("input").checked = !shown.off.has(phrase.text);
   const button = row.querySelector(".phrase");
+  if (!button.firstChild || (phrase.attention && !button.querySelector(".word"))) button.replaceChildren(...label(phrase));
   button.querySelectorAll(".word").forEach((word) => word.classList.toggle("on", on && pointed.word === Number(word.dataset.word)));
 }
 
 // The phrase as the text writes it, or as the model does where the two have different words.
 function label(phrase) {
-  const words = phrase.attention.words.map(({ word }) => word);
-  const parts = cutIntoWords(phrase.label, words) ?? cutIntoWords(phrase.text, words);
+  const words = phrase.attention?.words.map(({ word }) => word);
+  const parts = words && (cutIntoWords(phrase.label, words) ?? cutIntoWords(phrase.text, words));
   if (!parts) return [document.createTextNode(phrase.label)];
   return parts.map(({ text, word }) => {
     if (word === null) return document.createTextNode(text);

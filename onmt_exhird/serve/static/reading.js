@@ -28,7 +28,7 @@ export function drawText(shown, pointed) {
   });
   const attention = attentionAt(shown, pointed);
   if (attention) ranges.push(...shades(result.tokens, weightsOf(attention, pointed.word), units));
-  if (result.truncated) ranges.push({ start: units(endOf(result.tokens)), end: text.length, unread: true });
+  if (result.truncated && result.tokens) ranges.push({ start: units(endOf(result.tokens)), end: text.length, unread: true });
   at("marked").classList.toggle("shaded", attention !== null);
   at("marked").replaceChildren(...pieces(text.length, ranges).map((piece) => drawPiece(text, piece, pointed)));
 }

@@ -8,13 +8,14 @@ import { askKeyphrases, askModel } from "./service.js";
 import { asDocument, countWords, endOf, unitsOf } from "./text.js";
 
 const WINDOWS = [0, 1, 2, 3, 4, 5, "all"];
+const SHORT = 1500; // words up to which it takes no noticeable time to ask at once where the model looked
 const at = (id) => document.getElementById(id);
 const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 let shown = null; // what the page shows: {text, result, phrases, units, off}
 let pointed = null; // {phrase, word}: indices; word is null for the phrase as a whole
 let running = null; // the request under way
-let limits = { bytes: 4000000 };
+let limits = { bytes: 1000000, effort: 10 };
 
 function say(sentence) {
   at("status").textContent = sentence;
@@ -51,21 +52,36 @@ async function find() {
     at("text").focus();
     return;
   }
-  const result = await request(text);
-  if (result) await show(text, result);
+  const short = countWords(text) <= SHORT;
+  say("Reading …");
+  document.body.classList.add("busy");
+  const result = await request(text, short);
+  if (!result) return;
+  await show(text, result);
+  if (short) return;
+  if (text.length <= limits.bytes / limits.effort) await explain(text);
+  else say(`${at("status").textContent} It is too long to show where the model looked.`);
 }
 
-async function request(text) {
+// Of a long text, the phrases are shown first, and where the model looked for them when that is known.
+async function explain(text) {
+  const mine = shown;
+  const result = await request(text, true);
+  if (!result || shown !== mine) return;
+  mine.result = result;
+  mine.phrases.forEach((phrase, i) => (phrase.attention = result.keyphrases[i]?.attention));
+  draw();
+}
+
+async function request(text, attention) {
   running?.abort();
   running = new AbortController();
   const mine = running;
-  document.body.classList.add("busy");
-  at("status").textContent = "Reading …";
   try {
     if (new Blob([text]).size > limits.bytes) {
       throw new Error(`The text is larger than ${limits.bytes.toLocaleString("en")} bytes, the most this server takes.`);
     }
-    const options = { window: currentWindow(), attention: true };
+    const options = { window: currentWindow(), attention };
     const result = await askKeyphrases(asDocument(text), options, mine.signal);
     tell("");
     return result;
@@ -114,8 +130,8 @@ function summary(before) {
   const many = words.toLocaleString("en");
   let read = `Read ${words === 1 ? "1 word" : `all ${many} words`}`;
   if (result.truncated) {
-    const count = countWords(text.slice(0, shown.units(endOf(result.tokens))));
-    read = `Read only the first ${count.toLocaleString("en")} of ${many} words`;
+    const count = result.tokens && countWords(text.slice(0, shown.units(endOf(result.tokens))));
+    read = `Read only ${count ? `the first ${count.toLocaleString("en")}` : "the beginning"} of ${many} words`;
   }
   const alike = phrases.filter(({ like }) => like !== null).length;
   const found = phrases.length === 1 ? "1 phrase" : `${phrases.length || "no"} phrases`;
@@ -172,7 +188,8 @@ function onKeys(event) {
   const turn = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (step) buttons[buttons.indexOf(event.target) + step]?.focus();
   if (turn) {
-    const most = shown.phrases[target.phrase].attention.words.length;
+    const most = shown.phrases[target.phrase].attention?.words.length;
+    if (!most) return;
     const word = (pointed?.word ?? -1) + turn;
     point(target.phrase, word < 0 ? null : Math.min(word, most - 1));
   }
