@@ -15,8 +15,15 @@ setup(
     long_description_content_type="text/markdown",
     python_requires=">=3.11",
     packages=find_packages(include=["onmt_exhird", "onmt_exhird.*"]),
-    package_data={"onmt_exhird": ["py.typed", "serve/openapi.json", "serve/static/*"]},
-    entry_points={"console_scripts": ["exhird = onmt_exhird.cli:main"]},
+    package_data={
+        "onmt_exhird": ["py.typed", "serve/openapi.json", "serve/static/*"],
+        "onmt_exhird.models.science": ["*.json", "*.safetensors", "*.txt", "*.md"],
+    },
+    entry_points={
+        "console_scripts": ["exhird = onmt_exhird.cli:main"],
+        # Models by name; another package may add its own: a name, and the package that has the folder's files.
+        "onmt_exhird.models": ["science = onmt_exhird.models.science"],
+    },
     install_requires=[
         "OpenNMT-py==3.5.1",  # what is extended: encoders, training loop, search, server; its last release
         "torch>=2.1",  # the models; OpenNMT-py's own pin decides the upper end
