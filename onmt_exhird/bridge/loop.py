@@ -12,7 +12,7 @@ import torch
 
 from onmt_exhird.bridge import resume
 from onmt_exhird.bridge.distributed import on_cpus
-from onmt_exhird.bridge.places import Place, Places, end_readers_at_exit
+from onmt_exhird.bridge.places import Place, Places, end_readers_at_exit, let_readers_end
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.signals import StopRequest
 from onmt_exhird.bridge.statistics import Statistics
@@ -259,12 +259,16 @@ def loop_that_loses_nothing(trainer: Upstream) -> None:
         loop = Loop(self, trainer.logger, train_iter, train_steps, save_checkpoint_steps)
         try:
             return loop.run(valid_iter, valid_steps)
-        except RuntimeError as error:
-            if not str(error).startswith("DataLoader worker"):
+        except (RuntimeError, OSError, EOFError) as error:
+            # Torch's own word for it; or what was under way from it was cut off.
+            if not loop.dataset.num_workers or not (
+                isinstance(error, OSError | EOFError) or "DataLoader" in str(error)
+            ):
                 raise
+            let_readers_end()
             raise ExhirdError(
-                "a process that reads the data was killed, perhaps for want of memory: go on with -train_from and the "
-                "last checkpoint, with fewer -num_workers or a smaller -bucket_size"
+                f"a process that reads the data has gone, perhaps for want of memory ({type(error).__name__}): go on "
+                "with -train_from and the last checkpoint, with fewer -num_workers or a smaller -bucket_size"
             ) from error
 
     trainer.build_trainer = build

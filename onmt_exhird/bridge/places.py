@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import os
 import random
 import signal
+import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -168,17 +171,33 @@ def lines_that_can_be_skipped(dynamic_iterator: Upstream) -> None:
     iterator.__iter__ = examples
 
 
-def _leave_signals_to_the_trainer() -> None:
-    """Ctrl-C and the end of a service reach all processes of a group; those that read end with the trainer."""
+def live_and_die_with_the_trainer() -> None:
+    """Of a reading process: Ctrl-C and the end of a service reach all of a group, but it ends when the trainer does.
+
+    Also when that is killed: it would wait for ever for somebody to read what it has prepared.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    trainer = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == trainer:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def let_readers_end() -> None:
+    """From here on it is no accident when one ends; torch would say so at any moment."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def end_readers_at_exit() -> None:
     """Python asks reading processes to end by a SIGTERM, and then waits for them."""
 
     def kill() -> None:
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch takes their end for an accident
+        let_readers_end()
         for child in multiprocessing.active_children():
             child.kill()
 
@@ -207,7 +226,7 @@ def training_data_that_goes_on(dynamic_iterator: Upstream) -> None:
     def _init_datasets(self: Any, worker: int) -> None:  # under upstream's name: reading processes ask for it
         """Called in each reading process; after a resume the one whose turn it is is the first."""
         if torch.utils.data.get_worker_info() is not None:
-            _leave_signals_to_the_trainer()
+            live_and_die_with_the_trainer()
         self.part = worker
         if self.went_before:
             self.part = (worker + self.went_before["next"]) % len(self.went_before["parts"])
