@@ -73,7 +73,7 @@ def test_models_are_trained_decoded_and_not_done_twice(
     assert all("_" in cell for cells in rows_of(first.out).values() for cell in cells)  # means with deviations
     folders = {"exhird-3", "exhird-5", "catseq-3", "catseq-5", "vocabulary", "predictions", "test.json"}
     assert {path.name for path in output.iterdir()} == folders
-    assert "Step  3/    4" in first.err and "Validation at step 2" in first.err
+    assert "Step 3/4" in first.err and "Validation at step 2" in first.err
 
     assert tool.main([*arguments, "--format", "markdown", "--paper", *extra]) == 0
     second = capsys.readouterr()

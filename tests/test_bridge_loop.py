@@ -236,3 +236,13 @@ def test_a_file_that_changes_or_vanishes_while_it_is_read_is_an_error(tiny: Path
         with monkeypatch.context() as patch, pytest.raises(ExhirdError, match=f"{said}.*train.src|train.src.*{said}"):
             patch.setattr(onmt.trainer.Trainer, "_gradient_accumulation", change_it)
             train_here(tiny, *TRAIN, "-train_steps", 90, "-batch_size", 4, "-bucket_size", 30)
+
+
+def test_a_document_of_100000_tokens_is_an_error_unless_it_is_said_what_is_too_long(tiny: Path) -> None:
+    """Beside it in the batch others would be padded to its length."""
+    short = [(f"note {n} about deep tree", "<p_start> deep tree ;") for n in range(9)]
+    corpus(tiny, *short, ("deep tree " * 50_000, "<p_start> deep tree ;"))
+    with pytest.raises(ExhirdError, match=r"train.src, line 10 has 100,000 tokens.*--max-source N.*-src_seq_length N"):
+        train_here(tiny, *TRAIN)
+    for transforms in (["keyphrase"], ["filtertoolong", "-src_seq_length", "50"]):
+        train_here(tiny, *TRAIN, "-transforms", *transforms)

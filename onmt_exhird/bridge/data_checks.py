@@ -16,6 +16,9 @@ from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.usage import KEYPHRASE_DECODERS, refuse_or_warn, uses_the_plug_in
 from onmt_exhird.errors import ExhirdError
 
+LONGEST = 10_000  # tokens of a source, 25 times as many as the paper allows
+LIMITING = {"keyphrase", "filtertoolong"}  # transforms that leave out what is too long
+
 # What a corpus of the `data` section may hold: the keys OpenNMT-py and its transforms read.
 CORPUS_KEYS = frozenset(
     "path_src path_tgt path_txt path_align transforms weight src_prefix tgt_prefix src_suffix tgt_suffix "
@@ -83,6 +86,18 @@ def check_streams(path: str) -> None:
             ) from None
 
 
+def check_longest(path: str) -> None:
+    """No source is so long that memory for it, and for all that are in a batch with it, is a matter of luck."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            if len(line) >= 2 * LONGEST and (tokens := len(line.split())) > LONGEST:
+                raise ExhirdError(
+                    f"{path}, line {number} has {tokens:,} tokens, and a batch takes memory for as many of each of its "
+                    "documents: leave such ones out with 'exhird prepare --max-source N', or say what is too long with "
+                    "-transforms filtertoolong -src_seq_length N"
+                )
+
+
 def check_keys(name: str, corpus: dict[str, Any], refuse: bool) -> None:
     for key in corpus:
         if key not in CORPUS_KEYS:
@@ -106,6 +121,8 @@ def check_corpus(corpus: dict[str, Any], needs_streams: bool, refuse: bool) -> N
         check_utf8(path, refuse)
     if needs_streams:
         check_streams(tgt)
+        if not LIMITING & set(corpus["transforms"]):
+            check_longest(src)
 
 
 def check_training_files(parse: Upstream) -> None:
@@ -153,7 +170,7 @@ def files_that_stay_as_they_are(dynamic_iterator: Upstream) -> None:
     def init_with_sizes(self: Any, name: str, *args: Any, **kwargs: Any) -> None:
         init(self, name, *args, **kwargs)
         paths = (self.src, self.tgt, self.align) if name != text_corpus.CorpusName.INFER else ()
-        self.sizes = {path: size_of(path) for path in paths if path is not None}
+        self.sizes = {path: size_of(path) for path in paths if isinstance(path, str)}  # there are lists of lines too
 
     def check(self: Any) -> None:
         for path, size in self.sizes.items():

@@ -90,8 +90,8 @@ class Loop:
                 rate = trainer.optim.learning_rate()
                 self.report = trainer._maybe_report_training(step, self.steps, rate, self.report)
                 patience_is_over = step % valid_every == 0 and self._validate(valid, step)
-                ending = self._ending(stop, step)
-                if patience_is_over or ending or (self.steps and step >= self.steps):
+                signal, time_is_up = self._asked_to_end(stop)
+                if patience_is_over or signal or time_is_up or (self.steps and step >= self.steps):
                     break
                 if self.save_every and step % self.save_every == 0:
                     self._save(step)
@@ -99,15 +99,18 @@ class Loop:
                 raise ExhirdError(
                     "the training data have no document for this process: give more, or use fewer processes"
                 )
-            if ending:
-                self.logger.info(ending)
-                if "-train_minutes" in ending and valid is not None and step % valid_every:
+            if time_is_up:
+                minutes = trainer.opt.train_minutes
+                self.logger.info(f"The {minutes:g} minutes of -train_minutes are over: ending at step {step}")
+                if valid is not None and step % valid_every:
                     self._look(valid, step)
-            saved = self._save(step)
-        if trainer.model_saver is not None and trainer.model_saver.error is not None:
+            self._save(step)
+        saver = trainer.model_saver
+        if saver is not None and saver.error is not None:
             raise ExhirdError(f"the model of step {step} is not saved: make room, then go on with the last checkpoint")
-        if stop.by and saved:
-            self.logger.info(f"Stopped by {stop.by} at step {step}; to go on: -train_from {saved}")
+        if signal:
+            newest = saver.newest() if saver is not None else ""
+            self.logger.info(f"Stopped by {signal} at step {step}; to go on: -train_from {newest or '(none is saved)'}")
         return self.total
 
     def _over_already(self) -> str:
@@ -175,7 +178,7 @@ class Loop:
         with resume.random_states_kept():
             if valid is not None and (self.team.rank == 0 or trainer.parallel_mode == "tensor_parallel"):
                 stats = trainer.validate(valid, moving_average=trainer.moving_average)
-                perplexity = stats.ppl()
+                perplexity = stats.ppl() if stats.ppl() < inf else inf  # not a number is the worst
         if valid is not None:
             perplexity = self.team.hear(perplexity)
             self.validated[step] = perplexity
@@ -205,28 +208,24 @@ class Loop:
             self.logger.info(f"Validation perplexity rose: learning rate {before:g} -> {after:g}")
         stopped = False
         if self.team.rank == 0:
-            trainer._report_step(after, step, valid_stats=stats, train_stats=self.total)
+            trainer._report_step(after, step, valid_stats=stats, train_stats=self.total if self.total.n_words else None)
             if trainer.earlystopper is not None and stats is not None:
                 trainer.earlystopper(stats, step)
                 stopped = trainer.earlystopper.has_stopped()
         return self.team.hear(stopped)
 
-    def _ending(self, stop: StopRequest, step: int) -> str:
-        """Why to end after this step, if any of the processes has been asked to or the time of the first is up."""
-        reason = stop.by and f"Got {stop.by}: saving step {step}, then ending"
-        if not reason and self.team.rank == 0 and time.monotonic() - self.begun >= self._time_limit():
-            minutes = self.trainer.opt.train_minutes
-            reason = f"The {minutes:g} minutes of -train_minutes are over: ending at step {step}"
-        return next(filter(None, self.team.gather(reason)), "")
+    def _asked_to_end(self, stop: StopRequest) -> tuple[str, bool]:
+        """The signal that any of the processes has got, if one has, and whether the time of the first one is up."""
+        time_is_up = time.monotonic() - self.begun >= self._time_limit()
+        everyone = self.team.gather((stop.by, time_is_up))
+        return next((signal for signal, _ in everyone if signal), ""), everyone[0][1]
 
-    def _save(self, step: int) -> str:
-        """Save a checkpoint and return its path; that of a model that is perhaps no longer finite is not written."""
+    def _save(self, step: int) -> None:
+        """Save a checkpoint; that of a model that is perhaps no longer finite is not written."""
         saver = self.trainer.model_saver
-        if saver is None or self.bad:
-            return ""
-        saver.state = resume.state_of(self)
-        saver.save(step, moving_average=self.trainer.moving_average)
-        return saver.newest()
+        if saver is not None and not self.bad:
+            saver.state = resume.state_of(self)
+            saver.save(step, moving_average=self.trainer.moving_average)
 
 
 def loop_that_loses_nothing(trainer: Upstream) -> None:
@@ -257,7 +256,16 @@ def loop_that_loses_nothing(trainer: Upstream) -> None:
         every = "without validation" if valid_iter is None else f"and validate every {valid_steps} steps"
         trainer.logger.info(f"Start training loop {every}...")
         torch.cuda.empty_cache()
-        return Loop(self, trainer.logger, train_iter, train_steps, save_checkpoint_steps).run(valid_iter, valid_steps)
+        loop = Loop(self, trainer.logger, train_iter, train_steps, save_checkpoint_steps)
+        try:
+            return loop.run(valid_iter, valid_steps)
+        except RuntimeError as error:
+            if not str(error).startswith("DataLoader worker"):
+                raise
+            raise ExhirdError(
+                "a process that reads the data was killed, perhaps for want of memory: go on with -train_from and the "
+                "last checkpoint, with fewer -num_workers or a smaller -bucket_size"
+            ) from error
 
     trainer.build_trainer = build
     trainer.Trainer.train = train

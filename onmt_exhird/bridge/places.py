@@ -264,6 +264,7 @@ def training_data_that_goes_on(dynamic_iterator: Upstream) -> None:
         return dynamic_iterator.tensorify(self.vocabs, examples, self.device, self.left_pad)
 
     data.went_before = None
+    data.seed = 0  # of an iterator that was not made from options
     data.part = 0
     data.fruitful = {}
     data.from_opt = classmethod(from_opt_with_seed)

@@ -67,8 +67,10 @@ def set_random_states(state: State) -> None:
 def random_states_kept() -> Iterator[None]:
     """What is done inside draws no random numbers from what comes after."""
     before = random_states()
-    yield
-    set_random_states(before)
+    try:
+        yield
+    finally:
+        set_random_states(before)
 
 
 # --- what is trained on -----------------------------------------------------------------------------------------------
@@ -216,7 +218,7 @@ def restore(loop: Any) -> State | None:
         trainer.model_saver.take_over(opt.train_from, state["saved"], step)
     if opt.seed <= 0:  # none is given
         opt.seed = loop.dataset.seed = trainer.facts["order"]["seed"] = state["order"]["seed"]
-    other += [f"-{name}" for name in ORDER if state["order"][name] != trainer.facts["order"][name]]
+    other += [f"-{name}" for name in ORDER if state["order"].get(name) != trainer.facts["order"][name]]
     if other:
         loop.logger.warning(
             f"Going on after step {step}, but the data begin anew and random numbers differ, since these are not as "
