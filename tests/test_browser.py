@@ -6,10 +6,9 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 
 import pytest
-from serve_fakes import EXHIRD, FakeGenerator, command, serving
+from serve_fakes import FakeGenerator, command, serving
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.browser
@@ -390,8 +389,11 @@ def test_only_the_last_of_quick_changes_is_shown_and_the_others_cost_nothing(pag
 
 
 @pytest.fixture(scope="module")
-def model(trained, tmp_path_factory):
-    """What `exhird serve` needs for a model: nothing if one is shipped, else a small one made on the spot."""
+def model(tmp_path_factory):
+    """Options of `exhird serve` and a text: the shipped model, if there is one, else a small one made on the spot."""
+    from generator_models import make
+
+    from onmt_exhird import KeyphraseGenerator
     from onmt_exhird.errors import ExhirdError
     from onmt_exhird.generator.loading import load
 
@@ -399,30 +401,31 @@ def model(trained, tmp_path_factory):
         load(None)
     except ExhirdError:
         folder = tmp_path_factory.mktemp("browser") / "model"
-        subprocess.run([EXHIRD, "export", trained("exhird"), folder], check=True, capture_output=True)
-        return ["--model", folder]
-    return []
+        KeyphraseGenerator(make(seed=7)).save_pretrained(folder)
+        return ["--model", folder], "deep proofs Café\ndocument colouring learning"
+    return [], "Neural parsing of historical maps\nA graph neural network finds place names on historical maps."
 
 
 def test_the_command_with_a_real_model_from_the_first_text_to_its_end(open_page, model):
-    with command(*model) as server:
-        use_it(open_page, server)
+    options, text = model
+    with command(*options) as server:
+        use_it(open_page, server, text)
 
 
-def use_it(open_page, server):
+def use_it(open_page, server, text):
     page = open_page(server, permissions=["clipboard-read", "clipboard-write"])
-    text = "A note about linear graph\nwith neurons . it is named bodagolu . nothing on deep code here"
     find(page, text)
     first = phrases(page)
     assert len(first) > 1 and page.locator("#marked").text_content() == text
     page.locator("#list .phrase").first.focus()
     page.get_by_role("heading", name="Where the model looked").wait_for()
     assert shading(page)[0][0] == 8
-    page.get_by_label("Keep phrases apart", exact=True).fill("0")
-    wait(page, "document.getElementById('window-says').textContent.startsWith('Off')")
-    wait(page, "!document.body.classList.contains('busy')")
-    page.get_by_label("Keep phrases apart", exact=True).fill("1")
-    wait(page, f"document.querySelectorAll('#list .phrase').length === {len(first)}")
+    for value in ("0", "1"):
+        with page.expect_response("**/v1/keyphrases") as answer:
+            page.get_by_label("Keep phrases apart", exact=True).fill(value)
+        assert answer.value.status == 200
+    wait(page, "!document.querySelector('.busy, .leaving')")
+    assert phrases(page) == first
     page.locator("#list .tick input").first.uncheck()
     page.get_by_role("button", name="List", exact=True).click()
     page.get_by_role("status").filter(has_text="Copied").wait_for()

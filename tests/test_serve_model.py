@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import make_document
+from generator_models import make, texts
 from serve_fakes import EXHIRD, ask, command, post, until
 
 from onmt_exhird import KeyphraseGenerator
@@ -21,10 +21,10 @@ from onmt_exhird.generator.api import CONSTRAINTS
 
 
 @pytest.fixture(scope="module")
-def folder(trained, tmp_path_factory) -> Path:
-    """A model folder, of a model that has learned the small corpus."""
+def folder(tmp_path_factory) -> Path:
+    """A model folder, of a model made by hand."""
     folder = tmp_path_factory.mktemp("serve") / "model"
-    subprocess.run([EXHIRD, "export", trained("exhird"), folder, "--name", "small"], check=True, capture_output=True)
+    KeyphraseGenerator(make()).save_pretrained(folder)
     return folder
 
 
@@ -50,11 +50,6 @@ def server(folder):
         assert server.process.wait(10) == 0
 
 
-def documents(count: int) -> list[str]:
-    rng = random.Random(count)
-    return [make_document(rng)[0] for _ in range(count)]
-
-
 def plain(result) -> dict:
     return json.loads(json.dumps({"id": None} | result.to_dict()))
 
@@ -63,12 +58,12 @@ def test_answers_equal_the_python_call_s_whatever_was_in_the_batch_beside_them(s
     """Requests of several sizes and options at once; each answer is that of the document alone."""
     rng = random.Random(3)
     options = [{}, {"window": 0}, {"window": "all"}, {"max_phrases": 2}, {"beam_size": 3}, {"attention": True}]
-    orders = [(documents(rng.randint(1, 4)), options[number % 6]) for number in range(12)]
-    with ThreadPoolExecutor(12) as pool:
+    orders = [(texts(rng.randint(1, 9), seed=number), options[number % 6]) for number in range(24)]
+    with ThreadPoolExecutor(24) as pool:
         answers = list(pool.map(lambda order: post(server, {"documents": order[0]} | order[1]), orders))
-    for (texts, chosen), (status, _, answer) in zip(orders, answers, strict=True):
-        assert status == 200 and answer["model"] == "small"
-        assert answer["results"] == [plain(generator(text, **chosen)) for text in texts]
+    for (asked, chosen), (status, _, answer) in zip(orders, answers, strict=True):
+        assert status == 200 and answer["model"] == "made-exhird"
+        assert answer["results"] == [plain(generator(text, **chosen)) for text in asked]
     assert any(result["keyphrases"] for result in answers[0][2]["results"])
 
 
@@ -85,15 +80,15 @@ def test_any_text_is_answered(server, generator, document):
 def test_the_model_is_told(server, generator):
     status, _, facts = ask(server, "GET", "/v1/model")
     assert status == 200
-    assert facts["name"] == "small" and facts["card"] == generator.card
+    assert facts["name"] == "made-exhird" and facts["card"] == generator.card
     assert facts["config"] == json.loads(json.dumps(generator.config))
 
 
 def test_eight_requests_under_way_are_answered_when_it_is_told_to_stop(folder, generator):
-    texts = documents(8)
-    expected = [plain(result) for result in generator(texts, attention=True)]
+    asked = texts(8)
+    expected = [plain(result) for result in generator(asked, attention=True)]
     with command("--model", folder) as server, ThreadPoolExecutor(8) as pool:
-        answers = [pool.submit(post, server, {"documents": texts, "attention": True}) for _ in range(8)]
+        answers = [pool.submit(post, server, {"documents": asked, "attention": True}) for _ in range(8)]
         waiting = "exhird_waiting_documents 0"
         until(lambda: waiting not in ask(server, "GET", "/metrics")[2].decode().splitlines())
         time.sleep(0.1)  # for the last of the eight to be sent
@@ -105,7 +100,7 @@ def test_eight_requests_under_way_are_answered_when_it_is_told_to_stop(folder, g
         stdout, stderr = server.process.communicate(timeout=20)
         assert server.process.returncode == 0 and time.monotonic() - began < 10
     assert stdout.endswith("exhird serve: stopped\n")
-    assert "Traceback" not in stderr and texts[0] not in stderr
+    assert "Traceback" not in stderr and asked[0] not in stderr
 
 
 def test_a_model_that_is_not_there_is_said_in_a_sentence(tmp_path):

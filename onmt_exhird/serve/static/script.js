@@ -205,7 +205,7 @@ function onTick(event) {
 }
 
 async function onCopy(event) {
-  const kept = shown.phrases.filter(({ text }) => !shown.off.has(text));
+  const kept = [true, false].flatMap((kind) => shown.phrases.filter(({ present, text }) => present === kind && !shown.off.has(text)));
   const text = format(kept, event.target.dataset.copy);
   const done = await toClipboard(text);
   at("by-hand").hidden = done;
