@@ -8,6 +8,7 @@ import shutil
 import signal
 
 import pytest
+from browser_helpers import CONTRASTS, find, phrases, point, shading, wait
 from serve_fakes import FakeGenerator, command, serving
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -67,36 +68,6 @@ def open_page(browser):
 @pytest.fixture
 def page(open_page, server):
     return open_page(server)
-
-
-def wait(page, condition):
-    """Until a condition of the page holds. (The browser's own way to wait needs eval, which the page forbids.)"""
-    for _ in range(200):
-        if page.evaluate(condition):
-            return
-        page.wait_for_timeout(50)
-    raise AssertionError(condition)
-
-
-def find(page, text):
-    page.get_by_label("Your text").fill(text)
-    page.get_by_role("button", name="Find keyphrases").click()
-    wait(page, "document.getElementById('status').textContent.startsWith('Read ')")
-
-
-def phrases(page, part="list"):
-    return [text.strip() for text in page.locator(f"#{part} .phrase").all_inner_texts()]
-
-
-def point(page, phrase):
-    page.locator("#list .phrase").filter(has_text=phrase).first.focus()
-    page.get_by_role("heading", name="Where the model looked").wait_for()
-
-
-def shading(page):
-    """The shaded pieces of the text, the darkest first."""
-    script = "all => all.map(one => [Number(/look-(\\d+)/.exec(one.className)[1]), one.textContent])"
-    return sorted(page.locator("#marked .look").evaluate_all(script), reverse=True)
 
 
 def test_a_pasted_text_gives_phrases_marked_where_they_stand_and_others_beside(page):
@@ -306,24 +277,6 @@ def test_nothing_is_wider_than_a_narrow_screen(open_page, server):
     page.get_by_role("heading", name="Where the model looked").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
     wait(page, "document.getElementById('marked').getBoundingClientRect().top < innerHeight")
-
-
-CONTRASTS = """() => {
-    const channels = colour => colour.match(/[\\d.]+/g).map(Number);
-    const light = ([r, g, b]) => [r, g, b].map(c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-    const over = (top, below) => below.map((c, i) => c * (1 - (top[3] ?? 1)) + top[i] * (top[3] ?? 1));
-    const own = one => channels(getComputedStyle(one).backgroundColor);
-    const ground = one => !one ? [255, 255, 255] : over(own(one), ground(one.parentElement));
-    const found = [];
-    for (const one of document.querySelectorAll('body *')) {
-        const texts = [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim());
-        if (!texts || !one.getClientRects().length || one.disabled) continue;
-        const [a, b] = [light(channels(getComputedStyle(one).color)), light(ground(one))].sort((x, y) => y - x);
-        found.push([(a + 0.05) / (b + 0.05), one.className + ' ' + one.textContent.slice(0, 30)]);
-    }
-    return found;
-}"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
