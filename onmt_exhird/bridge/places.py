@@ -178,10 +178,10 @@ def live_and_die_with_the_trainer() -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    trainer = os.getppid()
+    trainer = multiprocessing.parent_process()  # as it was when this one was started, which takes seconds
 
     def watch() -> None:
-        while os.getppid() == trainer:
+        while trainer is not None and os.getppid() == trainer.pid:
             time.sleep(1)
         os._exit(1)
 
