@@ -33,7 +33,7 @@ def bench_prepare(args: Namespace) -> dict[str, Any]:
     say(f"writing {count:,} records")
     with open("records.jsonl", "w") as records:
         records.writelines(f"{document.record()}\n" for document in documents_of(args, count))
-    command = ["prepare", "--input", "records.jsonl", "--output", "data", "--split", "train"]
+    command = ["prepare", "--input", "records.jsonl", "--output", "data", "--split", "train", "--no-shuffle"]
     command += ["--jobs", str(args.threads)]
     say("warming up")
     exhird(*command)

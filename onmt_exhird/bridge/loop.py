@@ -56,7 +56,8 @@ class Loop:
         self.total, self.report = Statistics(), Statistics()
         reader = getattr(data, "data_iter", data)
         self.dataset = getattr(reader, "dataset", reader)
-        self.places = Places(max(1, self.dataset.num_workers))
+        self.workers = getattr(self.dataset, "num_workers", 0)  # of batches from elsewhere, no place is known
+        self.places = Places(max(1, self.workers))
         self.validated: dict[int, float] = {}
         self.bad = 0
         self.seconds = 0.0
@@ -75,7 +76,7 @@ class Loop:
         if over := self._over_already():
             self.logger.info(f"{over}: nothing is left to train")
             return self.total
-        if self.dataset.num_workers:
+        if self.workers:
             end_readers_at_exit()
         with StopRequest() as stop:
             for batches, normalization in trainer._accum_batches(self._noted()):
@@ -96,9 +97,10 @@ class Loop:
                 if self.save_every and step % self.save_every == 0:
                     self._save(step)
             else:
-                raise ExhirdError(
-                    "the training data have no document for this process: give more, or use fewer processes"
-                )
+                if self.done == first:
+                    raise ExhirdError(
+                        "the training data have no document for this process: give more, or use fewer processes"
+                    )
             if time_is_up:
                 minutes = trainer.opt.train_minutes
                 self.logger.info(f"The {minutes:g} minutes of -train_minutes are over: ending at step {step}")
@@ -124,7 +126,8 @@ class Loop:
         """The batches, each noted when it is taken."""
         try:
             for batch, place in self.data:
-                self.places.note(place)
+                if isinstance(place, Place):
+                    self.places.note(place)
                 yield batch, place
         except ExhirdError as error:  # that of a reading process has its stack in it
             raise ExhirdError(str(error).splitlines()[-1].split("ExhirdError: ")[-1]) from None
@@ -261,7 +264,7 @@ def loop_that_loses_nothing(trainer: Upstream) -> None:
             return loop.run(valid_iter, valid_steps)
         except (RuntimeError, OSError, EOFError) as error:
             # Torch's own word for it; or what was under way from it was cut off.
-            if not loop.dataset.num_workers or not (
+            if not loop.workers or not (
                 isinstance(error, OSError | EOFError) or "DataLoader" in str(error)
             ):
                 raise
