@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import json
+import logging
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +34,13 @@ def _benchmarks() -> None:
     """bench.py imports these when it needs them."""
     for name in ("bench_models", "bench_text", "bench_generate"):
         load_tool(name)
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """bench.py switches OpenNMT-py's log off, for its whole process."""
+    yield
+    logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")

@@ -133,7 +133,7 @@ def choose(generator: ScreenedCopyGenerator, arguments: list[Tensor], forbidden:
     constant = generator.rough.relative_mixture(*arguments, scores)
     ids, log_p, certain = generator.choose(*arguments, scores.masked_fill_(forbidden, -torch.inf), constant)
     exact = generator.log_mixture(*arguments, SIZE).gather(1, ids.unsqueeze(1)).squeeze(1)
-    assert (log_p - exact).abs().max() < 0.02
+    assert (log_p - exact).abs().max() < 0.05
     return ids, certain
 
 
@@ -226,12 +226,12 @@ def test_a_screen_changes_no_prediction(
     calls: list[float] = []
     ours = ScreenedCopyGenerator.choose
 
-    def counted(self: ScreenedCopyGenerator, *args: Tensor) -> tuple[Tensor, Tensor]:
-        ids, sure = ours(self, *args)
+    def counted(self: ScreenedCopyGenerator, *args: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        ids, log_p, sure = ours(self, *args)
         if certain == "never":
             ids, sure = torch.zeros_like(ids), torch.zeros_like(sure)
         calls.append(sure.float().mean().item())
-        return ids, sure
+        return ids, log_p, sure
 
     monkeypatch.setattr(ScreenedCopyGenerator, "choose", counted)
     monkeypatch.setattr(output_layer, "LARGE", 0)

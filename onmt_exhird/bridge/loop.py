@@ -264,9 +264,7 @@ def loop_that_loses_nothing(trainer: Upstream) -> None:
             return loop.run(valid_iter, valid_steps)
         except (RuntimeError, OSError, EOFError) as error:
             # Torch's own word for it; or what was under way from it was cut off.
-            if not loop.workers or not (
-                isinstance(error, OSError | EOFError) or "DataLoader" in str(error)
-            ):
+            if not loop.workers or not (isinstance(error, OSError | EOFError) or "DataLoader" in str(error)):
                 raise
             let_readers_end()
             raise ExhirdError(

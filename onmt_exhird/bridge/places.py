@@ -24,7 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from onmt_exhird.bridge.data_checks import begins_with_a_stream
 from onmt_exhird.bridge.seams import Upstream
+from onmt_exhird.bridge.usage import uses_the_plug_in
 from onmt_exhird.errors import ExhirdError
 
 Start = dict[str, Any]  # where a bucket begins: its number and size, and the place in each corpus
@@ -204,6 +206,12 @@ def end_readers_at_exit() -> None:
     Finalize(None, kill, exitpriority=1)
 
 
+def writes_keyphrases(opt: Any) -> bool:
+    """Whether a training is one of the plug-in's, or of streams: others read their data as upstream does."""
+    targets = [corpus.get("path_tgt") for corpus in opt.data.values()]
+    return uses_the_plug_in(vars(opt)) or any(map(begins_with_a_stream, filter(None, targets)))
+
+
 def training_data_that_goes_on(dynamic_iterator: Upstream) -> None:
     """Upstream's training data begin at the first line after a resume, in an order that depends on all before."""
     from onmt.constants import CorpusTask
@@ -221,6 +229,7 @@ def training_data_that_goes_on(dynamic_iterator: Upstream) -> None:
     ) -> Any:
         iterator = from_opt(cls, corpora, transforms, vocabs, opt, *args, **kwargs)
         iterator.seed = opt.seed
+        iterator.plain = iterator.task == CorpusTask.TRAIN and not writes_keyphrases(opt)
         return iterator
 
     def _init_datasets(self: Any, worker: int) -> None:  # under upstream's name: reading processes ask for it
@@ -238,7 +247,7 @@ def training_data_that_goes_on(dynamic_iterator: Upstream) -> None:
             self._init_datasets(0)
 
     def read_with_own_random_numbers(self: Any, documents: Iterator[Any], size: int) -> tuple[list[Any], int]:
-        if self.task != CorpusTask.TRAIN:
+        if self.task != CorpusTask.TRAIN or self.plain:
             return read_bucket(self, documents, size)
         self.start = {"bucket": self.bucket_idx, "size": size, **self.mixer.place()}
         number = number_from(self.seed, self.part, self.bucket_idx)
@@ -258,7 +267,7 @@ def training_data_that_goes_on(dynamic_iterator: Upstream) -> None:
         return bucket, read
 
     def batches(self: Any) -> Iterator[tuple[Any, Any]]:
-        if self.task != CorpusTask.TRAIN:
+        if self.task != CorpusTask.TRAIN or self.plain:
             yield from iterate(self)
             return
         done = self.went_before["parts"][self.part] if self.went_before else None
@@ -284,6 +293,7 @@ def training_data_that_goes_on(dynamic_iterator: Upstream) -> None:
 
     data.went_before = None
     data.seed = 0  # of an iterator that was not made from options
+    data.plain = False
     data.part = 0
     data.fruitful = {}
     data.from_opt = classmethod(from_opt_with_seed)
