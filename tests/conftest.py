@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,11 @@ from onmt_exhird.stream import END, EOS
 
 TOOLS = Path(__file__).resolve().parents[1] / "tools"
 SHARED = Path(__file__).resolve().parents[2] / "shared"  # material beside the checkout, where there is any
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts what runs in its background so, and what tests start would never hear a Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def load_tool(name: str) -> ModuleType:
