@@ -193,7 +193,7 @@ fingerprint() { # COMMAND-LINE INPUT...
 child='' viewer=''
 
 # On a signal, end what was started: politely, since exhird prepare then cleans up and onmt_train saves, and after a
-# while for certain.
+# while for certain. What was started in the background of a shell may not hear an INT; onmt_train takes a TERM as one.
 stop() { # STATUS
   trap '' INT TERM HUP
   [[ -z $viewer ]] || kill "$viewer" 2>/dev/null || true
@@ -201,9 +201,10 @@ stop() { # STATUS
     kill -INT -- "-$child" 2>/dev/null || true
     for ((tries = 0; tries < 600; tries++)); do
       kill -0 "$child" 2>/dev/null || break
+      ((tries != 30)) || kill -TERM -- "-$child" 2>/dev/null || true
       sleep 0.1
     done
-    kill -TERM -- "-$child" 2>/dev/null || true
+    kill -KILL -- "-$child" 2>/dev/null || true
   fi
   printf '%s: interrupted; the same command goes on from here\n' "$0" >&2
   exit "$1"
