@@ -12,7 +12,7 @@ usage() {
   cat <<TEXT
 Shows keyphrases of the model that comes with the package for three abstracts, in seconds. Then makes a corpus of invented
 papers, prepares it, trains a model on it with OpenNMT-py's own commands, and shows its predictions beside the gold
-keyphrases, and scores. A minute and a half on two idle cores.
+keyphrases, and scores. Two to three minutes.
 
   $0 [MODEL] [OUTPUT]
 
