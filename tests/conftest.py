@@ -26,6 +26,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def unmeasured() -> dict[str, str]:
+    """The environment of a process that is interrupted: raised within coverage's lock, a Ctrl-C leaves it held."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+
+
 def load_tool(name: str) -> ModuleType:
     """A script of tools/ as a module; they may import each other, as scripts of one folder do."""
     with pytest.MonkeyPatch.context() as patch:

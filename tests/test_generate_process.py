@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import unmeasured
 
 COMMAND = [sys.executable, str(Path(__file__).with_name("fake_generator.py"))]
 
@@ -23,9 +24,8 @@ COMMAND = [sys.executable, str(Path(__file__).with_name("fake_generator.py"))]
 def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
     """The command as a process, its output buffered as usual."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    environment |= options.pop("environment", {})
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
-    return subprocess.Popen([*COMMAND, *arguments], env=environment, **pipes)
+    usual = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": environment}
+    return subprocess.Popen([*COMMAND, *arguments], **usual | options)
 
 
 def read_line(process: subprocess.Popen[bytes], seconds: float = 20) -> bytes:
@@ -69,7 +69,7 @@ def whole_lines(data: bytes) -> bool:
 def test_ctrl_c_leaves_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("planar\n" * 100_000)
-    process = start("generate", str(path), environment={"FAKE_SECONDS": "0.001"})
+    process = start("generate", str(path), env=unmeasured() | {"FAKE_SECONDS": "0.001"})
     first = read_line(process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=20)

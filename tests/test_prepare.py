@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import unmeasured
 
 from onmt_exhird.cli import main, prepare
 from onmt_exhird.cli.prepare import Part, Tally, is_test, ordered_map
@@ -356,7 +357,9 @@ def test_an_interrupted_run_leaves_nothing_behind(write: Any, tmp_path: Path) ->
     ]
     # A shell's background job ignores Ctrl-C, and so would what it starts.
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed, env=unmeasured()
+    )
     while not files(path):
         assert process.poll() is None
         time.sleep(0.02)
