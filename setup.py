@@ -29,6 +29,8 @@ setup(
         "torch>=2.1",  # the models; OpenNMT-py's own pin decides the upper end
         "numpy<2",  # torch 2.2, which OpenNMT-py asks for, is compiled against numpy 1
         "nltk>=3.8",  # the Porter stemmer that the field's scores are defined with
+        "snowballstemmer>=2.2",  # and those of other languages
+        "sentencepiece>=0.2",  # subwords; so does pyonmttok, which OpenNMT-py asks for
         "safetensors>=0.4",  # checkpoints that cannot hold code; OpenNMT-py uses it without asking for it
         "tqdm>=4.60",  # progress bars
         "flask>=2.2",  # the service; these two are OpenNMT-py's own

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from onmt_exhird import stream
+from onmt_exhird import languages, stream
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.stream import ABSENT, PRESENT, SEPARATOR, UNK, Phrase
-from onmt_exhird.text import find_run, stem_words, tokenize, tokenize_phrase
+from onmt_exhird.text import ENGLISH, TextRules, find_run, stem_words, tokenize, tokenize_phrase
 
 MAX_SOURCE = 400
 MAX_TARGET = 80
 MAX_PHRASE_WORDS = 6
+MAX_PHRASE_CHARACTERS = 24  # where there are no blanks between words, which have two characters or three, mostly
 
 
 class Unusable(ExhirdError):
@@ -52,16 +53,18 @@ class Example(NamedTuple):
 class Rules:
     """Which examples to keep: limits in tokens (0: none), the vocabulary of the all-unknown rule (None: no rule).
 
-    And the titles, as `title_key` makes them, of documents that must not be among them.
+    And the titles, as `title_key` makes them, of documents that must not be among them. ``text`` are the rules of
+    normalising and comparing.
     """
 
     max_source: int = MAX_SOURCE
     max_target: int = MAX_TARGET
     vocabulary: frozenset[str] | None = None
     excluded_titles: frozenset[str] = frozenset()
+    text: TextRules = ENGLISH
 
 
-def join_source(title: str, body: str) -> list[str]:
+def join_source(title: str, body: str, text: TextRules = ENGLISH) -> list[str]:
     """The tokens of a document: title, separator, body. Without a title or a body there is nothing to separate.
 
     >>> join_source("Graph Theory", "We colour 3 graphs.")
@@ -69,7 +72,7 @@ def join_source(title: str, body: str) -> list[str]:
     >>> join_source("", "We colour graphs")
     ['we', 'colour', 'graphs']
     """
-    title_tokens, body_tokens = tokenize(title), tokenize(body)
+    title_tokens, body_tokens = tokenize(title, text), tokenize(body, text)
     if title_tokens and body_tokens:
         return [*title_tokens, SEPARATOR, *body_tokens]
     return title_tokens or body_tokens
@@ -95,7 +98,7 @@ def split_keywords(keywords: str) -> list[str]:
     return [keyword for part in keywords.split(stream.END) if (keyword := part.strip())]
 
 
-def usable_phrase(words: Sequence[str]) -> bool:
+def usable_phrase(words: Sequence[str], text: TextRules = ENGLISH) -> bool:
     """Whether this is a keyphrase: one to six tokens, one of them a word or number, none of them a marker.
 
     >>> usable_phrase(["graph"]), usable_phrase([","]), usable_phrase(["graph", "<sep>"])
@@ -103,10 +106,12 @@ def usable_phrase(words: Sequence[str]) -> bool:
     """
     if not 1 <= len(words) <= MAX_PHRASE_WORDS or SEPARATOR in words or UNK in words:
         return False
+    if text.unspaced and sum(len(languages.units(word)) for word in words) > MAX_PHRASE_CHARACTERS:
+        return False
     return any(word[0].isalnum() or word[0] == "_" or word == stream.DIGIT for word in words)
 
 
-def order_phrases(source: Sequence[str], phrases: Iterable[Sequence[str]]) -> list[Phrase]:
+def order_phrases(source: Sequence[str], phrases: Iterable[Sequence[str]], rules: TextRules = ENGLISH) -> list[Phrase]:
     """Tag keyphrases as present or absent, order them and remove duplicates; all by their stems.
 
     Present ones come first, by their first occurrence in the source, the longer first where two begin at the same
@@ -115,12 +120,13 @@ def order_phrases(source: Sequence[str], phrases: Iterable[Sequence[str]]) -> li
     >>> [phrase.text for phrase in order_phrases("a deep network for graphs".split(), [["tree"], ["graph"], ["deep"]])]
     ['deep', 'graph', 'tree']
     """
-    text = " ".join(stem_words(source))
+    text = " ".join(stem_words(source, rules))
     present: list[tuple[int, int, Phrase]] = []
     absent: list[Phrase] = []
     seen = set()
     for words in phrases:
-        stems = " ".join(stem_words(words))
+        run = stem_words(words, rules)
+        stems = " ".join(run)
         if stems in seen:
             continue
         seen.add(stems)
@@ -128,14 +134,16 @@ def order_phrases(source: Sequence[str], phrases: Iterable[Sequence[str]]) -> li
         if position < 0:
             absent.append(Phrase(tuple(words), ABSENT))
         else:
-            present.append((position, -len(words), Phrase(tuple(words), PRESENT)))
+            present.append((position, -len(run), Phrase(tuple(words), PRESENT)))
     return [phrase for _, _, phrase in sorted(present)] + absent
 
 
-def _mask(source: list[str], run: Sequence[str]) -> list[str]:
+def _mask(source: list[str], run: Sequence[str], rules: TextRules) -> list[str]:
     """The source with a mask for each occurrence of a run of stems."""
+    if rules.unspaced:
+        return _mask_characters(source, run, rules)
     masked: list[str] = []
-    stems, position = stem_words(source), 0
+    stems, position = stem_words(source, rules), 0
     while position < len(source):
         found = stems[position : position + len(run)] == tuple(run)
         masked.append(stream.MASK if found else source[position])
@@ -143,7 +151,27 @@ def _mask(source: list[str], run: Sequence[str]) -> list[str]:
     return masked
 
 
-def hide_phrases(example: Example, hidden: Iterable[Phrase]) -> Example:
+def _mask_characters(source: list[str], run: Sequence[str], rules: TextRules) -> list[str]:
+    """The same where a phrase is a part of what stands between two blanks: what is left of that stays together."""
+    units = [(unit, number) for word in source for number, unit in enumerate(languages.units(word))]
+    stems = stem_words([unit for unit, _ in units], rules)
+    masked: list[str] = []
+    position, after_mask = 0, False
+    while position < len(units):
+        if stems[position : position + len(run)] == tuple(run):
+            masked.append(stream.MASK)
+            position, after_mask = position + len(run), True
+            continue
+        unit, number = units[position]
+        if number and not after_mask:
+            masked[-1] += unit
+        else:
+            masked.append(unit)
+        position, after_mask = position + 1, False
+    return masked
+
+
+def hide_phrases(example: Example, hidden: Iterable[Phrase], rules: TextRules = ENGLISH) -> Example:
     """The example with some of its phrases gone from the source: they become absent, as do those found in them only.
 
     A mask takes the place of each occurrence, by stems, those of the longest phrases first.
@@ -155,8 +183,8 @@ tag='<a_start>')])
     """
     source = example.src
     for phrase in sorted(hidden, key=lambda phrase: -len(phrase.words)):
-        source = _mask(source, stem_words(phrase.words))
-    return Example(source, order_phrases(source, (phrase.words for phrase in example.phrases)))
+        source = _mask(source, stem_words(phrase.words, rules), rules)
+    return Example(source, order_phrases(source, (phrase.words for phrase in example.phrases), rules))
 
 
 def drop_unknown(source: Collection[str], phrases: Iterable[Phrase], vocabulary: Collection[str]) -> list[Phrase]:
@@ -195,14 +223,14 @@ def within_limits(example: Example, max_source: int = MAX_SOURCE, max_target: in
 
 def make_example(title: str, body: str, keywords: Iterable[str], rules: Rules, removed: Counter[str]) -> Example:
     """The example of a document, or `Unusable`. ``removed`` counts single keyphrases left out, by reason."""
-    source = join_source(title, body)
+    source = join_source(title, body, rules.text)
     if not source:
         raise Unusable("empty document", "it has no words")
     if rules.excluded_titles and title_key(title) in rules.excluded_titles:
         raise Filtered("title excluded", "its title is one of those that must not occur")
-    given = [tokenize_phrase(keyword) for keyword in keywords]
-    usable = [words for words in given if usable_phrase(words)]
-    phrases = order_phrases(source, usable)
+    given = [tokenize_phrase(keyword, rules.text) for keyword in keywords]
+    usable = [words for words in given if usable_phrase(words, rules.text)]
+    phrases = order_phrases(source, usable, rules.text)
     removed[f"empty or over {MAX_PHRASE_WORDS} words"] += len(given) - len(usable)
     removed["duplicate after stemming"] += len(usable) - len(phrases)
     if not phrases:

@@ -1,13 +1,20 @@
-"""Normalising, tokenising and stemming: the one tokeniser and the one stemmer of the project."""
+"""Normalising, tokenising and stemming: the one tokeniser and the one stemmer of the project.
+
+What suits English abstracts is the default; `TextRules` has the choices for other languages.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
+from onmt_exhird import languages
+from onmt_exhird.errors import ExhirdError
 from onmt_exhird.stream import DIGIT, SEPARATOR, UNK
 
 RULES = 1  # the version of these rules; a model folder says which it was trained with
@@ -15,21 +22,67 @@ _BRACKETS = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}")
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _MAX_ROUNDS = 20  # a pass for each depth of nesting; without an end, a text of nothing but brackets would take forever
 _KEPT = (UNK, DIGIT, SEPARATOR)
-# Of what is not ASCII, folding leaves nothing but the letters and marks of other scripts.
-_LETTER = r"a-z_\u0080-\U0010ffff"
-_WORD = re.compile(rf"[{_LETTER}][{_LETTER}0-9]*")
-_TOKEN = re.compile(
-    "|".join(
-        [
-            _WORD.pattern,
-            *map(re.escape, _KEPT),
-            rf"\.?[0-9][{_LETTER}0-9]*(?:[.,][0-9][{_LETTER}0-9]*)*",
-            rf"'s(?![{_LETTER}0-9])",
-            r"[<>,().']",
-        ]
-    )
-)
-_AROUND_TOKENS = re.compile(f"({_TOKEN.pattern})")
+CHOICES = {"case": ("fold", "keep"), "accents": ("fold", "keep"), "digits": ("token", "keep")}
+
+
+@dataclass(frozen=True)
+class TextRules:
+    """The choices of normalising and comparing text.
+
+    language   by which stemmer words are compared, and whether there are blanks between them
+    case       ``fold``: lower case; ``keep``: as it is
+    accents    ``fold``: without accents on Latin letters; ``keep``: with them
+    digits     ``token``: numbers become ``<digit>``; ``keep``: as they are
+
+    >>> tokenize("Über 3 Häuser", TextRules("de", case="keep", accents="keep", digits="keep"))
+    ['Über', '3', 'Häuser']
+    """
+
+    language: str = languages.ENGLISH
+    case: str = "fold"
+    accents: str = "fold"
+    digits: str = "token"
+
+    def __post_init__(self) -> None:
+        languages.check_language(self.language)
+        for name, valid in CHOICES.items():
+            if getattr(self, name) not in valid:
+                raise ExhirdError(f"{name} is '{getattr(self, name)}'; it is one of {', '.join(valid)}")
+
+    @property
+    def unspaced(self) -> bool:
+        """Whether the language has no blanks between words."""
+        return self.language in languages.UNSPACED
+
+
+ENGLISH = TextRules()
+
+
+class _Patterns(NamedTuple):
+    word: re.Pattern[str]
+    token: re.Pattern[str]
+    around: re.Pattern[str]
+
+
+@cache
+def _patterns(rules: TextRules) -> _Patterns:
+    """What words and tokens are, once text is folded.
+
+    Of what is not ASCII, folding leaves nothing but the letters and marks of other scripts. Letters of languages
+    without blanks are words apart from others.
+    """
+    ascii_letters = "a-z_" if rules.case == "fold" else "A-Za-z_"
+    letter = ascii_letters + (languages.OTHER_LETTERS if rules.unspaced else r"\u0080-\U0010ffff")
+    words = [rf"[{letter}][{letter}0-9]*"] + ([f"[{languages.UNSPACED_LETTERS}]+"] if rules.unspaced else [])
+    others = [
+        *map(re.escape, _KEPT),
+        rf"\.?[0-9][{letter}0-9]*(?:[.,][0-9][{letter}0-9]*)*",
+        rf"'{'s' if rules.case == 'fold' else '[sS]'}(?![{letter}0-9])",
+        r"[<>,().']",
+    ]
+    token = "|".join([*words, *others])
+    return _Patterns(re.compile("|".join(words)), re.compile(token), re.compile(f"({token})"))
+
 
 Span = tuple[int, int]  # characters text[start:end]
 
@@ -52,26 +105,31 @@ class _Plain(dict[int, str]):
 
 
 # What Unicode does not decompose: the curly apostrophe, signs inside a word, letters with a stroke, joined letters.
-_UNDECOMPOSED = {"\u2019": "'", **dict.fromkeys("\u00ad\u200c\u200d", "")} | {
-    "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ß": "ss", "æ": "ae", "œ": "oe"
-}  # fmt: skip
-_PLAIN = _Plain(str.maketrans(_UNDECOMPOSED))
+_SIGNS = {"\u2019": "'", **dict.fromkeys("\u00ad\u200c\u200d", "")}
+_LETTERS = {"ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "ß": "ss", "æ": "ae", "œ": "oe"}
+_CAPITALS = {"Ø": "O", "Ł": "L", "Đ": "D", "\u1e9e": "SS", "Æ": "AE", "Œ": "OE"}
+_PLAIN = {"fold": _Plain(str.maketrans(_SIGNS | _LETTERS | _CAPITALS)), "keep": _Plain(str.maketrans(_SIGNS))}
 _PIECES = re.compile("[\x00-\x7f][^\x00-\x7f]*|[^\x00-\x7f]+")
 _ACCENTS = re.compile("(?<![^\x00-\x7f])[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]+")
 
 
-def fold(text: str) -> str:
+def _lower(text: str, rules: TextRules) -> str:
+    return text.lower() if rules.case == "fold" else text
+
+
+def fold(text: str, rules: TextRules = ENGLISH) -> str:
     """Lower case, with ligatures and accented Latin letters as plain ones, so that no word is cut at an accent.
 
     Words of other scripts keep their letters; signs that are not ASCII become blanks.
+    Rules may keep case and accents.
 
     >>> fold("Café ﬁlter"), fold("Русский «язык»")
     ('cafe filter', 'русский  язык ')
     """
     if text.isascii():
-        return text.lower()
-    plain = unicodedata.normalize("NFKD", text).lower().translate(_PLAIN)
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", plain))
+        return _lower(text, rules)
+    plain = _lower(unicodedata.normalize("NFKD", text), rules).translate(_PLAIN[rules.accents])
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", plain) if rules.accents == "fold" else plain)
 
 
 def _delete(pattern: re.Pattern[str], signs: str, text: str, blank: str | Callable[[re.Match[str]], str] = " ") -> str:
@@ -100,21 +158,22 @@ def _one_for_numbers(pieces: list[str]) -> list[str]:
     return tokens
 
 
-def _tokens(text: str) -> list[str]:
+def _tokens(text: str, rules: TextRules) -> list[str]:
     """Cut folded text into words, numbers and the punctuation ``, ( ) . ' < >``."""
-    return _one_for_numbers(_TOKEN.findall(text))
+    found = _patterns(rules).token.findall(text)
+    return _one_for_numbers(found) if rules.digits == "token" else found
 
 
-def tokenize(text: str) -> list[str]:
+def tokenize(text: str, rules: TextRules = ENGLISH) -> list[str]:
     """The tokens of a document. Tokenising what is tokenised changes nothing.
 
     >>> tokenize("State-of-the-art (SOTA) results [12] on 3 data sets.")
     ['state', 'of', 'the', 'art', '(', 'sota', ')', 'results', 'on', '<digit>', 'data', 'sets', '.']
     """
-    return _tokens(_without_brackets(fold(text)))
+    return _tokens(_without_brackets(fold(text, rules)), rules)
 
 
-def tokenize_with_spans(text: str) -> list[tuple[str, Span]]:
+def tokenize_with_spans(text: str, rules: TextRules = ENGLISH) -> list[tuple[str, Span]]:
     """The tokens of a document, each with the characters ``text[start:end]`` that it stands for.
 
     Spans follow one another and do not overlap, unless one character becomes several tokens, as ``…`` or ``㏂`` does:
@@ -124,12 +183,12 @@ def tokenize_with_spans(text: str) -> list[tuple[str, Span]]:
     >>> tokenize_with_spans("Café [1] in 3D")
     [('cafe', (0, 4)), ('in', (9, 11)), ('<digit>', (12, 14))]
     """
-    folded, starts, ends = (text.lower(), None, None) if text.isascii() else _fold_aligned(text)
+    folded, starts, ends = (_lower(text, rules), None, None) if text.isascii() else _fold_aligned(text, rules)
     kept = _without_brackets(folded, _as_long) if "[" in folded or "{" in folded else folded
-    parts = _AROUND_TOKENS.split(kept)  # what is passed over, a token, what is passed over, a token, ...
+    parts = _patterns(rules).around.split(kept)  # what is passed over, a token, what is passed over, a token, ...
     places = list(accumulate(map(len, parts)))
     pieces, spans = parts[1::2], list(zip(places[::2], places[1::2], strict=False))
-    tokens = _one_for_numbers(pieces)
+    tokens = _one_for_numbers(pieces) if rules.digits == "token" else pieces
     if len(tokens) < len(pieces):
         spans = _join_numbers(folded, pieces, tokens, spans)
     if starts is not None and ends is not None:
@@ -159,7 +218,7 @@ def _join_numbers(folded: str, pieces: list[str], tokens: list[str], spans: list
     return joined + spans[last:]
 
 
-def _fold_aligned(text: str) -> tuple[str, list[int], list[int]]:
+def _fold_aligned(text: str, rules: TextRules) -> tuple[str, list[int], list[int]]:
     """What `fold` makes of a text, and for each of its characters where in the text that begins and ends.
 
     Word by word, since most are ASCII; what a blank parts does not change each other.
@@ -171,11 +230,11 @@ def _fold_aligned(text: str) -> tuple[str, list[int], list[int]]:
     for word in text.split(" "):
         beyond = offset + len(word) + 1
         if word.isascii():
-            folded.append(word.lower())
+            folded.append(_lower(word, rules))
             starts.extend(range(offset, beyond))
             ends.extend(range(offset + 1, beyond + 1))
         else:
-            plain, begins, finishes = _fold_word(word)
+            plain, begins, finishes = _fold_word(word, rules)
             folded.append(plain)
             starts.extend(offset + place for place in begins)
             ends.extend(offset + place for place in finishes)
@@ -185,38 +244,43 @@ def _fold_aligned(text: str) -> tuple[str, list[int], list[int]]:
     return " ".join(folded), starts, ends
 
 
-def _fold_word(word: str) -> tuple[str, list[int], list[int]]:
+def _fold_word(word: str, rules: TextRules) -> tuple[str, list[int], list[int]]:
     """The steps of `fold`, with the places of the characters carried along.
 
     Marks that Unicode puts into another order keep the order of their places: they belong to one letter anyway.
     """
-    if word.isalpha() and _WORD.fullmatch(whole := fold(word)):  # one token, whichever letter comes from which
+    if word.isalpha() and _patterns(rules).word.fullmatch(
+        whole := fold(word, rules)
+    ):  # one token, whichever letter comes from which
         return whole, [0] * len(whole), [len(word)] * len(whole)
     origins = [place for place, sign in enumerate(word) for _ in unicodedata.normalize("NFKD", sign)]
-    lower = unicodedata.normalize("NFKD", word).lower()
+    lower = _lower(unicodedata.normalize("NFKD", word), rules)
     plain: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     for sign, origin in zip(lower, origins, strict=True):
-        here = _PLAIN[ord(sign)]
+        here = _PLAIN[rules.accents][ord(sign)]
         plain.append(here)
         starts += [origin] * len(here)
         ends += [origin + 1] * len(here)
         if not here and ends:
             ends[-1] = origin + 1
-    return _compose("".join(plain), starts, ends)
+    return _compose("".join(plain), starts, ends, rules.accents)
 
 
-def _compose(plain: str, starts: list[int], ends: list[int]) -> tuple[str, list[int], list[int]]:
-    """Delete accents and compose what is left, in pieces that begin with an ASCII sign: it joins none before it."""
+def _compose(plain: str, starts: list[int], ends: list[int], accents: str) -> tuple[str, list[int], list[int]]:
+    """Delete accents, unless they are kept, and compose what is left.
+
+    In pieces that begin with an ASCII sign: it joins none before it.
+    """
     text: list[str] = []
     begins: list[int] = []
     finishes: list[int] = []
     for piece in _PIECES.finditer(plain):
         first, last = piece.span()
         head = first + plain[first].isascii()
-        accents = _ACCENTS.match(plain, head)
-        rest = accents.end() if accents else head
+        deleted = _ACCENTS.match(plain, head) if accents == "fold" else None
+        rest = deleted.end() if deleted else head
         if head > first:
             ends[first] = ends[rest - 1]
         kept = plain[first:head] + plain[rest:last]
@@ -238,13 +302,13 @@ def _compose(plain: str, starts: list[int], ends: list[int]) -> tuple[str, list[
     return "".join(text), begins, finishes
 
 
-def tokenize_phrase(text: str) -> list[str]:
+def tokenize_phrase(text: str, rules: TextRules = ENGLISH) -> list[str]:
     """The tokens of a keyphrase: as for a document, and what stands in parentheses is deleted.
 
     >>> tokenize_phrase("Support Vector Machines (SVM)?")
     ['support', 'vector', 'machines']
     """
-    return _tokens(_delete(_PARENTHESES, "()", _without_brackets(fold(text))))
+    return _tokens(_delete(_PARENTHESES, "()", _without_brackets(fold(text, rules))), rules)
 
 
 @cache
@@ -265,13 +329,25 @@ def stem(word: str) -> str:
     return _porter()(word)
 
 
-def stem_words(words: Sequence[str]) -> tuple[str, ...]:
-    """The stems of several words.
+def stem_words(words: Sequence[str], rules: TextRules = ENGLISH) -> tuple[str, ...]:
+    """What several words are compared by: their stems; characters, in a language without blanks.
 
     >>> stem_words(["neural", "networks"])
     ('neural', 'network')
+    >>> stem_words(["Häuser"], TextRules("de")), stem_words(["图像", "分类"], TextRules("zh"))
+    (('haus',), ('图', '像', '分', '类'))
     """
-    return tuple(map(stem, words))
+    if rules.language == languages.ENGLISH:
+        return tuple(map(stem, words))
+    if rules.unspaced:
+        words = [unit for word in words for unit in languages.units(word)]
+    return tuple(_key(word, rules.language) for word in words)
+
+
+@lru_cache(maxsize=1 << 20)
+def _key(word: str, language: str) -> str:
+    """The stem of a word, in lower case and without accents whatever the text has: people write it either way."""
+    return "".join(fold(languages.stemmer(language)(word.lower())).split()) or word
 
 
 def find_run(text: str, run: str) -> int:

@@ -9,6 +9,8 @@ function of seed, split and number alone, so a longer corpus begins with the sho
 - An invented name belongs to a keyphrase and occurs in hardly any other document: a model has to copy it.
 - The field of the document's first term is an absent keyphrase, unless the document is a mere note.
 - The purpose that a sentence describes is an absent keyphrase, in words that the text does not use.
+
+With ``--language de`` or ``zh`` the documents are German-like or Chinese-like (other_languages.py).
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+
+import other_languages
 
 # Field: words that begin its terms, words that end them, terms of one word. No word begins terms of two fields.
 FIELDS: dict[str, tuple[str, str, str]] = {
@@ -256,9 +260,14 @@ def make_document(random: Random) -> dict[str, object]:
     }
 
 
-def make_split(seed: int, split: str, count: int) -> list[dict[str, object]]:
+def make_split(seed: int, split: str, count: int, language: str = "en") -> list[dict[str, object]]:
     """The first ``count`` records of a split."""
-    return [{"id": f"{split}-{number}", **make_document(Random(f"{seed} {split} {number}"))} for number in range(count)]
+    randoms = [Random(f"{seed} {split} {number}") for number in range(count)]
+    documents = (
+        make_document(random) if language == "en" else other_languages.make_document(random, language)
+        for random in randoms
+    )
+    return [{"id": f"{split}-{number}", **document} for number, document in enumerate(documents)]
 
 
 def main() -> int:
@@ -270,11 +279,13 @@ def main() -> int:
     for split, count in (("train", 4000), ("valid", 200), ("test", 200)):
         parser.add_argument(f"--{split}", type=int, default=count, metavar="N", help=f"records (default {count})")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="another seed, another corpus (default 1)")
+    languages = ("en", *other_languages.LANGUAGES)
+    parser.add_argument("--language", choices=languages, default="en", help="of the documents (default en)")
     args = parser.parse_args()
     try:
         args.output.mkdir(parents=True, exist_ok=True)
         for split in ("train", "valid", "test"):
-            records = make_split(args.seed, split, getattr(args, split))
+            records = make_split(args.seed, split, getattr(args, split), args.language)
             lines = "".join(f"{json.dumps(record)}\n" for record in records)
             (args.output / f"{split}.jsonl").write_text(lines, encoding="utf-8", newline="\n")
     except OSError as error:

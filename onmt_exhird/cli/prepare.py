@@ -9,11 +9,12 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from onmt_exhird.cli import prepare_text
 from onmt_exhird.cli.whole_files import whole_files
 from onmt_exhird.errors import ExhirdError
 
@@ -68,6 +69,7 @@ def add_parser(verbs: Any) -> None:
         metavar="FILE",
         help="documents with the title of one in these files of records: those of test sets, raw or tokenised",
     )
+    prepare_text.add_options(parser, _count)
     parser.set_defaults(run=run)
 
 
@@ -85,7 +87,9 @@ def run(args: argparse.Namespace) -> int:
     keys = choose_keys(args)
     for path in [*args.input, *args.exclude_titles]:
         check_input(path)
+    text = prepare_text.choose(args, is_train(args.split))
     rules = choose_rules(args.split, args.max_source, args.max_target, args.vocab, args.exclude_titles, keys)
+    rules = replace(rules, text=text.rules)
     seed = choose_seed(args.split, args.shuffle, args.no_shuffle)
     outputs = [args.output / f"{args.split}.{side}" for side in ("src", "tgt")]
     with whole_files(outputs) as (src, tgt):
@@ -95,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
             raise ExhirdError("no document was kept, so nothing was written; the reasons are above")
     print(summary(total, rules))
     print("order        " + ("that of the input" if seed is None else f"mixed, with seed {seed}"))
+    outputs += prepare_text.write(args, text, outputs)
     print("written      " + ", ".join(map(str, outputs)))
     return 0
 
@@ -108,14 +113,18 @@ def is_test(split: str) -> bool:
     return "test" in re.split("[^a-z]+", split.lower())
 
 
+def is_train(split: str) -> bool:
+    """Whether ``train`` is one of the words of a split's name."""
+    return "train" in re.split("[^a-z]+", split.lower())
+
+
 def choose_seed(split: str, given: int | None, keep_order: bool) -> int | None:
     """The seed of the order, or None for that of the input. A bucket mixes only what lies near in a training file.
 
     >>> choose_seed("kp20k_train", None, False), choose_seed("valid", None, False), choose_seed("valid", 7, False)
     (3435, None, 7)
     """
-    is_training = "train" in re.split("[^a-z]+", split.lower())
-    return SEED if given is None and is_training and not keep_order else given
+    return SEED if given is None and is_train(split) and not keep_order else given
 
 
 def choose_keys(args: argparse.Namespace) -> Keys:

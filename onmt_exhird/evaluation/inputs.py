@@ -103,7 +103,8 @@ def _source_of(record: dict[str, Any]) -> str:
     title, body = (_pick(record, keys) for keys in (TITLE_KEYS, BODY_KEYS))
     if not isinstance(title, str) and not isinstance(body, str):
         raise ExhirdError(f"has no text under {', '.join(TITLE_KEYS + BODY_KEYS)}")
-    return " ".join(join_source(*(part if isinstance(part, str) else "" for part in (title, body))))
+    title, body = (part if isinstance(part, str) else "" for part in (title, body))
+    return " ".join(join_source(title, body))
 
 
 def _phrases_of(record: dict[str, Any], keys: Sequence[str]) -> list[Phrase]:
