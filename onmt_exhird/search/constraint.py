@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import torch
 from torch import Tensor
@@ -12,13 +12,14 @@ from onmt_exhird.search.phrases import StreamIds, first_words, phrase_table
 from onmt_exhird.search.settings import SearchSettings
 from onmt_exhird.search.states import State, StateReader
 from onmt_exhird.search.stems import NO_WORD, SLASH, SPLIT, StemTable
+from onmt_exhird.text import stem
 
 FORBIDDEN = -math.inf
 # What stands for log 0 where a permitted token must stay finite: below all that a model means, and well above the
 # -10000 that OpenNMT-py's samplers give to what they drop. A phrase ends rather than go on with a spare word.
 STRUCTURE_FLOOR = -500.0
 SPARE_FLOOR = -1000.0
-_WORD_STATES = {state for state in State if state.permits_words}
+WORD_STATES = {state for state in State if state.permits_words}
 
 
 class StreamConstraint:
@@ -36,7 +37,7 @@ class StreamConstraint:
     the first words of the vocabulary. If so few words exist that all would be excluded, the stream ends instead,
     even before ``min_phrases``.
 
-    tokens: the vocabulary in the order of its ids.
+    tokens: the vocabulary in the order of its ids. key: what words of one stem have in common.
 
     >>> tokens = ["<unk>", "<blank>", "<s>", "</s>", "<p_start>", "<a_start>", ";", "graph", "tree"]
     >>> constraint = StreamConstraint(tokens, SearchSettings(exclusive_window=1))
@@ -46,21 +47,35 @@ class StreamConstraint:
     ['<unk>', 'tree']
     """
 
-    def __init__(self, tokens: Sequence[str], settings: SearchSettings, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        settings: SearchSettings,
+        device: torch.device | str = "cpu",
+        key: Callable[[str], Hashable] = stem,
+    ) -> None:
         self.settings = settings
-        self.ids = ids = StreamIds.find(tokens)
+        self.ids = StreamIds.find(tokens)
         self._stems: StemTable | None = None
-        banned = set(ids)
         if settings.exclude_stems or settings.exclude_phrases:
-            self._stems = StemTable(tokens, device)
-        if settings.exclude_phrases:
-            banned.update(index for index, token in enumerate(tokens) if SLASH in token)
+            self._stems = StemTable(tokens, device, key)
+        banned = self._banned(tokens)
         spare = self._one_word_of_each_kind(len(tokens), banned)
         window, max_phrases = settings.exclusive_window, settings.max_phrases
         if window is None or window >= len(spare) or settings.exclude_phrases:
             max_phrases = min(max_phrases, len(spare))
-        self._excluding = _WORD_STATES if settings.exclude_phrases else {State.FIRST} if window != 0 else set()
-        self.state = StateReader(ids, len(tokens), settings, max_phrases, device)
+        self._excluding = WORD_STATES if settings.exclude_phrases else {State.FIRST} if window != 0 else set()
+        self.state = StateReader(self.ids, len(tokens), settings, max_phrases, device)
+        self._lay_out(banned, spare, device)
+
+    def _banned(self, tokens: Sequence[str]) -> set[int]:
+        """What is no word, or must not be one."""
+        slashes = (index for index, token in enumerate(tokens) if SLASH in token)
+        return set(self.ids).union(slashes if self.settings.exclude_phrases else ())
+
+    def _lay_out(self, banned: set[int], spare: Sequence[int], device: torch.device | str) -> None:
+        """What of the columns may come in which state, given those that are no words, and words that are spare."""
+        ids = self.ids
         # The columns that are looked at in every step: structure tokens, banned ones, and words that keep a row alive.
         self._columns = torch.tensor([ids.end, *sorted(banned - {ids.end}), *spare], device=device)
         self._floor = torch.tensor([STRUCTURE_FLOOR] * len(banned) + [SPARE_FLOOR] * len(spare), device=device)
@@ -102,18 +117,23 @@ class StreamConstraint:
         sequence: (rows, length), the tokens so far as extended ids, the first one the decoder's start token.
         oov_classes: (rows, words), for each row its document's part of `oov_classes`.
         """
+        state, found = self._apply_grammar(log_probs, sequence)
+        if not found.isdisjoint(self._excluding):
+            log_probs.scatter_(1, self._forbidden(sequence, state, oov_classes), FORBIDDEN)
+
+    def _apply_grammar(self, log_probs: Tensor, sequence: Tensor) -> tuple[Tensor, set[int]]:
+        """Forbid what the grammar does not permit; the states (rows,), and which of them there are."""
         state = self.state(sequence)
         found = set(state.tolist())
         # Few columns or few rows are touched at a time: passing over the whole matrix would cost more than the rest.
         values = log_probs.index_select(1, self._columns).maximum(self._floor.to(log_probs))
         values.masked_fill_(self._hidden.index_select(0, state), FORBIDDEN)  # (rows, columns)
-        if found.isdisjoint(_WORD_STATES):
+        if found.isdisjoint(WORD_STATES):
             log_probs.fill_(FORBIDDEN)
-        elif not found <= _WORD_STATES:
+        elif not found <= WORD_STATES:
             log_probs.index_fill_(0, state.ge(State.FULL).nonzero().squeeze(1), FORBIDDEN)
         log_probs.index_copy_(1, self._columns, values)
-        if not found.isdisjoint(self._excluding):
-            log_probs.scatter_(1, self._forbidden(sequence, state, oov_classes), FORBIDDEN)
+        return state, found
 
     def forced_end(self, sequence: Tensor) -> Tensor:
         """The rows (rows,) whose open phrase is full, so that ``;`` is appended, not predicted.

@@ -51,6 +51,7 @@ class StateReader:
 
     vocabulary: the number of its tokens; extended ids beyond it are words.
     max_phrases: the limit in force, never above that of the settings.
+    counts_words: whether a token is a word, so that the limit of words is one of tokens.
 
     >>> reader = StateReader(StreamIds(1, 2, 3, 4, 5, 6), 9, SearchSettings(), max_phrases=20)
     >>> [State(state).name for state in reader(torch.tensor([[2, 4, 7, 6], [2, 4, 7, 8], [2, 4, 9, 9]])).tolist()]
@@ -64,9 +65,11 @@ class StateReader:
         settings: SearchSettings,
         max_phrases: int,
         device: torch.device | str = "cpu",
+        counts_words: bool = True,
     ) -> None:
         self._end = ids.end
         self._settings = settings
+        self._longest = settings.max_phrase_words if counts_words else None
         # The state after a token, were there no limits; the last entry serves all words outside the vocabulary.
         self._after = torch.full((vocabulary + 1,), State.INSIDE.value, device=device)
         self._after[[ids.present, ids.absent]] = State.FIRST
@@ -87,8 +90,8 @@ class StateReader:
 
     def __call__(self, sequence: Tensor) -> Tensor:
         """The `State` of each row (rows,) of the tokens so far (rows, length), which begin with a start token."""
-        length, longest = sequence.size(1), self._settings.max_phrase_words
-        recent = self._after.take(sequence[:, -longest:].clamp(max=len(self._after) - 1))  # (rows, up to longest)
+        length, longest = sequence.size(1), self._longest
+        recent = self._after.take(sequence[:, -(longest or 1) :].clamp(max=len(self._after) - 1))  # (rows, n)
         state = recent[:, -1] if length > 1 else torch.full_like(sequence[:, 0], State.OPEN)
         found = set(state.tolist())
         if State.OPEN in found:
@@ -97,6 +100,6 @@ class StateReader:
         room = self.room(sequence)
         if State.INSIDE in found and room is not None and room <= 1:
             state = state + state.eq(State.INSIDE)  # INSIDE becomes FULL
-        elif State.INSIDE in found and length > longest:
+        elif longest is not None and State.INSIDE in found and length > longest:
             state = state + recent.eq(State.INSIDE).all(1)
         return state if room is None or room >= _PHRASE_TOKENS else self._nearly_out.take(state)

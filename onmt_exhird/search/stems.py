@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import torch
 from torch import Tensor
@@ -18,7 +18,7 @@ class StemTable:
     """The stem class of every extended id, and the vocabulary ids of every class.
 
     Vocabulary classes are 0 to ``size - 1``. Class ``size + k`` is a stem that only words outside the vocabulary
-    have; it is particular to a document.
+    have; it is particular to a document. ``key`` is what words of one class have in common.
 
     >>> table = StemTable(["graph", "graphs", "tree"])
     >>> table.classes.tolist(), table.members.tolist()
@@ -27,12 +27,15 @@ class StemTable:
     [[1, 2], [-1, -1]]
     """
 
-    def __init__(self, tokens: Sequence[str], device: torch.device | str = "cpu") -> None:
-        self._class_of: dict[str, int] = {}
+    def __init__(
+        self, tokens: Sequence[str], device: torch.device | str = "cpu", key: Callable[[str], Hashable] = stem
+    ) -> None:
+        self._key = key
+        self._class_of: dict[Hashable, int] = {}
         members: list[list[int]] = []
         classes = []
         for index, token in enumerate(tokens):
-            number = self._class_of.setdefault(stem(token), len(members))
+            number = self._class_of.setdefault(key(token), len(members))
             if number == len(members):
                 members.append([])
             members[number].append(index)
@@ -51,10 +54,10 @@ class StemTable:
         width = max(map(len, words), default=0)
         rows = []
         for document in words:
-            own: dict[str, int] = {}
+            own: dict[Hashable, int] = {}
             row = []
             for word in document:
-                root = stem(word)
+                root = self._key(word)
                 number = self._class_of.get(root)
                 if number is None:
                     number = self.size + own.setdefault(root, len(own))

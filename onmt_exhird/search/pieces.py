@@ -1,0 +1,200 @@
+"""What is known of pieces of words: which begin a word, and what they spell, as numbers that can be put together.
+
+What a run of pieces spells has a fingerprint that does not depend on how it was cut: ``un supervised`` and
+``unsup ervised`` have the same. It is a polynomial of the characters' codes, modulo 2 to the power of 64:
+
+    f(c_0 c_1 ...) = c_0 + c_1 B + c_2 B^2 + ...        f(st) = f(s) + B^|s| f(t)
+
+A piece that begins a word spells a blank before it, so that fingerprints of several words tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from onmt_exhird.languages import begins_unspaced
+from onmt_exhird.search.stems import SLASH
+from onmt_exhird.subwords import MARKERS, bare, continues
+
+BASE = 0x9E3779B97F4A7C15 | 1  # odd, so that it has an inverse
+MODULUS = 1 << 64
+LONGEST = 64  # characters of a piece; a longer one, which only a source can have, counts as one character
+POWERS = 1 << 17  # characters of a hypothesis: 2,000 of the longest pieces
+REMEMBERED = 1 << 20  # fingerprints
+
+
+class Kind(IntEnum):
+    """What a token is. Those with an odd number begin a word."""
+
+    STRUCTURE = 0
+    BEGINS = 1
+    CONTINUES = 2
+    WHOLE = 3  # a marker such as <digit>, which nothing goes on with
+
+
+class Pieces(NamedTuple):
+    """Tokens by what is known of them, three tensors of one shape.
+
+    values    the fingerprint of what each spells
+    lengths   its characters
+    kinds     its `Kind`
+    """
+
+    values: Tensor
+    lengths: Tensor
+    kinds: Tensor
+
+    def at(self, rows: Tensor) -> Pieces:
+        """Those of some rows (k,)."""
+        return Pieces(*(tensor.index_select(0, rows) for tensor in self))
+
+
+def _code(character: str) -> int:
+    """A number that looks random (splitmix64)."""
+    number = (ord(character) + 1) * 0x9E3779B97F4A7C15 % MODULUS
+    number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9 % MODULUS
+    number = (number ^ (number >> 27)) * 0x94D049BB133111EB % MODULUS
+    return number ^ (number >> 31)
+
+
+def signed(number: int) -> int:
+    """As torch has it: from -2^63 on."""
+    number %= MODULUS
+    return number - MODULUS if number >= MODULUS // 2 else number
+
+
+def fingerprint(text: str) -> int:
+    """Of any text.
+
+    >>> fingerprint("ab") == signed(fingerprint("a") + BASE * fingerprint("b"))
+    True
+    """
+    total = 0
+    for character in reversed(text):
+        total = (total * BASE + _code(character)) % MODULUS
+    return signed(total)
+
+
+@cache
+def _powers(device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """B and its inverse to the powers 0, 1, ... (POWERS) twice."""
+    tables = []
+    for base in (BASE, pow(BASE, -1, MODULUS)):
+        power, powers = 1, []
+        for _ in range(POWERS):
+            powers.append(signed(power))
+            power = power * base % MODULUS
+        tables.append(torch.tensor(powers, device=device))
+    return tables[0], tables[1]
+
+
+class PieceTable:
+    """The pieces of a vocabulary.
+
+    unspaced: whether a piece of a script without blanks is a word by itself, marked or not
+    key: what words are compared by, where that is not what they spell
+    """
+
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        unspaced: bool,
+        key: Callable[[Sequence[str]], Sequence[str]],
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self._unspaced, self._key = unspaced, key
+        self._spelt: dict[int, str] = {}
+        self._keys: dict[int, int] = {}
+        self._powers = _powers(device)
+        columns = torch.tensor([self._describe(token) for token in tokens], device=device).unbind(1)
+        self._vocabulary = Pieces(*columns)
+        self.kinds = self._vocabulary.kinds  # (vocabulary,)
+        self.whole = self.kinds.eq(Kind.WHOLE).nonzero().squeeze(1)  # (markers,)
+        self.whole_values = self._vocabulary.values[self.whole]
+
+    def _kind(self, token: str) -> Kind:
+        if token in MARKERS:
+            return Kind.WHOLE
+        is_word = self._unspaced and begins_unspaced(token)
+        return Kind.CONTINUES if continues(token) and not is_word else Kind.BEGINS
+
+    def _describe(self, token: str) -> tuple[int, int, int]:
+        """The value, length and kind of a token; and what its value stands for is remembered."""
+        kind = self._kind(token)
+        text = bare(token) if kind == Kind.CONTINUES else f" {bare(token)}"
+        if len(text) > LONGEST or kind == Kind.WHOLE:  # no run of characters spells it
+            value, length = fingerprint(f"\0{text}"), 1
+        else:
+            value, length = fingerprint(text), len(text)
+        self._spelt[value] = text
+        return value, length, kind
+
+    def mark_structure(self, ids: Sequence[int]) -> None:
+        """Which tokens of the vocabulary are no words."""
+        self.kinds[list(ids)] = Kind.STRUCTURE
+        self.whole = self.kinds.eq(Kind.WHOLE).nonzero().squeeze(1)
+        self.whole_values = self._vocabulary.values[self.whole]
+
+    def out_of_vocabulary(self, words: Sequence[Sequence[str]], split: bool) -> Tensor:
+        """Each document's own pieces (documents, most of one document, at least 1; 3): value, length and kind.
+
+        split: whether one with ``/`` may not be used; it and what fills up are structure tokens.
+        """
+        width = max(1, max(map(len, words), default=0))
+        nothing = (0, 0, int(Kind.STRUCTURE))
+        rows = []
+        for document in words:
+            row = [nothing if split and SLASH in piece else self._describe(piece) for piece in document]
+            rows.append(row + [nothing] * (width - len(row)))
+        device = self.kinds.device
+        return torch.tensor(rows, device=device) if rows else torch.zeros(0, width, 3, dtype=torch.long, device=device)
+
+    def look_up(self, sequence: Tensor, oov: Tensor | None) -> Pieces:
+        """The pieces of extended ids (rows, length), given the rows' part of `out_of_vocabulary`, if there is any."""
+        size = len(self.kinds)
+        inside = sequence.clamp(max=size - 1)
+        found = Pieces(*(tensor.take(inside) for tensor in self._vocabulary))
+        copied = sequence.ge(size)
+        if oov is None or not bool(copied.any()):
+            return found
+        own = (sequence - size).clamp(0, oov.size(1) - 1)
+        return Pieces(
+            *(tensor.where(~copied, column.gather(1, own)) for tensor, column in zip(found, oov.unbind(2), strict=True))
+        )
+
+    def runs(self, pieces: Pieces, ends: Tensor) -> Tensor:
+        """The fingerprint of what stands from each place up to its end, which is in (rows, length): (rows, length)."""
+        power, inverse = self._powers
+        before = (pieces.lengths.cumsum(1) - pieces.lengths).clamp(max=POWERS - 1)
+        terms = pieces.values * power.take(before)
+        total = terms.cumsum(1)
+        return (total.gather(1, ends) - total + terms) * inverse.take(before)
+
+    def keys_of(self, runs: Tensor, pieces: Pieces, starts: Tensor, ends: Tensor) -> Tensor:
+        """What words are compared by, for some runs (n), given the places (n, 2) of their rows and first pieces.
+
+        ends (n): their last pieces. Runs that were met before are only looked up.
+        """
+        different, which = runs.unique(return_inverse=True)
+        numbers = different.tolist()
+        if len(self._keys) > REMEMBERED:
+            self._keys.clear()
+        unknown = {number: place for place, number in enumerate(numbers) if number not in self._keys}
+        if unknown:
+            first = torch.full_like(different, len(which)).scatter_reduce_(
+                0, which, torch.arange(len(which), device=which.device), "amin"
+            )
+            for number, place in unknown.items():
+                example = int(first[place])
+                row, start = starts[example].tolist()
+                values = pieces.values[row, start : int(ends[example]) + 1].tolist()
+                # Hypotheses that a beam only keeps to fill its places may hold anything.
+                words = "".join(self._spelt.get(value, "") for value in values).split()
+                self._keys[number] = fingerprint(" ".join(self._key(words)))
+        return torch.tensor([self._keys[number] for number in numbers], device=runs.device)[which]
