@@ -19,6 +19,7 @@ from typing import Any
 
 from onmt_exhird import stream
 from onmt_exhird.errors import ExhirdError
+from onmt_exhird.languages import begins_unspaced
 
 MARK = "▁"  # U+2581; text.py leaves it in no word
 JOINER = "￭"  # of pyonmttok, between the pieces of a word
@@ -30,6 +31,8 @@ MARKERS = frozenset(
 )
 KNOWN_WORDS = 1 << 18  # whose pieces are remembered
 FITS = 0.9  # of a vocabulary's tokens that are pieces of the model it was counted with, at least
+COVERAGE_OF_MANY = 0.9995  # characters, where there are thousands
+UNSPACED_CHARACTERS = 4  # of a piece where there are no blanks: longer words are rare, parts of sentences are not
 REPEATED = 10_000  # words that go to a learner at a time
 
 
@@ -40,6 +43,15 @@ def continues(token: str) -> bool:
     [False, True, False, False]
     """
     return not token.startswith(MARK) and token not in MARKERS
+
+
+def goes_on(token: str, unspaced: bool) -> bool:
+    """Whether a token goes on with a word where, in a language without blanks, every piece is a word by itself.
+
+    >>> goes_on("分类", unspaced=False), goes_on("分类", unspaced=True), goes_on("s", unspaced=True)
+    (True, False, True)
+    """
+    return continues(token) and not (unspaced and begins_unspaced(token))
 
 
 def bare(token: str) -> str:
@@ -175,11 +187,11 @@ def count_words(lines: Iterable[str]) -> Counter[str]:
     return words
 
 
-def train(words: Counter[str], size: int, tokenizer: str, kind: str, coverage: float = 1.0) -> Subwords:
+def train(words: Counter[str], size: int, tokenizer: str, kind: str, unspaced: bool = False) -> Subwords:
     """A model of about so many pieces, given how often each word occurs.
 
-    The same words give the same bytes. ``coverage`` is the share of all characters that become pieces; others are
-    unknown to the model, and are copied.
+    The same words give the same bytes. ``unspaced``: what stands between two blanks is not a word but a sentence; its
+    pieces are the words then, and the rarest of thousands of characters are left out.
     """
     ordered = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     if not ordered:
@@ -187,7 +199,7 @@ def train(words: Counter[str], size: int, tokenizer: str, kind: str, coverage: f
     try:
         if tokenizer == "pyonmttok" and kind == "bpe":
             return Subwords(tokenizer, kind, _train_pairs(ordered, size))
-        return Subwords(tokenizer, kind, _train_pieces(ordered, size, kind, coverage))
+        return Subwords(tokenizer, kind, _train_pieces(ordered, size, kind, unspaced))
     except RuntimeError as error:
         if "smaller than required_chars" in str(error):
             raise ExhirdError(
@@ -197,7 +209,7 @@ def train(words: Counter[str], size: int, tokenizer: str, kind: str, coverage: f
         raise ExhirdError(f"{tokenizer} cannot train {size} subwords of this split: {error}") from None
 
 
-def _train_pieces(words: Sequence[tuple[str, int]], size: int, kind: str, coverage: float) -> bytes:
+def _train_pieces(words: Sequence[tuple[str, int]], size: int, kind: str, unspaced: bool) -> bytes:
     import sentencepiece
 
     written = io.BytesIO()
@@ -208,7 +220,8 @@ def _train_pieces(words: Sequence[tuple[str, int]], size: int, kind: str, covera
         vocab_size=size,
         hard_vocab_limit=False,  # a small corpus has fewer
         model_type=kind,
-        character_coverage=coverage,
+        character_coverage=COVERAGE_OF_MANY if unspaced else 1.0,
+        max_sentencepiece_length=1 + UNSPACED_CHARACTERS if unspaced else 16,
         normalization_rule_name="identity",  # text.py has normalised already
         num_threads=1,  # so that sums, and with them pieces, do not depend on who is first
         minloglevel=2,

@@ -32,6 +32,10 @@ def begins(token: str, rules: TextRules) -> bool:
     return token in MARKERS or token.startswith(MARK) or (rules.unspaced and begins_unspaced(token))
 
 
+def is_whole(token: str, rules: TextRules) -> bool:
+    return token in MARKERS or (rules.unspaced and begins_unspaced(token.removeprefix(MARK)))
+
+
 def words_of(pieces: Sequence[str], rules: TextRules) -> list[str]:
     """The words that exclusion and limits speak of."""
     words: list[str] = []
@@ -71,18 +75,17 @@ def slow_permitted(written: Sequence[str], known: Sequence[str], limits: SearchS
     firsts = [words_of(phrase, rules)[0] for phrase in closed[max(0, len(closed) - window) :]] if window else []
     key = (lambda word: stem_words([word], rules)) if limits.exclude_stems else str
     excluded = {key(word) for word in firsts}
-    if limits.exclude_phrases and len(words) + 1 == limits.max_phrase_words:
-        beginning -= MARKERS
     if not opened:
-        return beginning - {token for token in MARKERS if key(token) in excluded}
-    is_marker = opened[-1] in MARKERS
+        return {t for t in beginning if not (is_whole(t, rules) and key(t.removeprefix(MARK)) in excluded)}
+    is_last = is_whole(opened[-1], rules)
     may_begin, may_end = len(words) < limits.max_phrase_words, True
-    if len(words) == 1 and key(words[0]) in excluded and not is_marker:
-        may_begin = may_end = False
     if limits.exclude_phrases and stem_words(words, rules) in {stem_words(words_of(p, rules), rules) for p in closed}:
         may_end = False
+        may_begin = may_begin or is_last
+    if len(words) == 1 and key(words[0]) in excluded and not is_last:
+        may_begin = may_end = False
     pieces = next(n for n in range(1, len(opened) + 1) if begins(opened[-n], rules))
-    may_go_on = not is_marker and (pieces < WORD_PIECES or not (may_begin or may_end))
+    may_go_on = not is_last and (pieces < WORD_PIECES or not (may_begin or may_end))
     return (beginning if may_begin else set()) | (going_on if may_go_on else set()) | ({";"} if may_end else set())
 
 
@@ -181,7 +184,8 @@ def test_searches_write_streams_within_the_limits_of_words(
         line = known[: known.index("</s>")] if "</s>" in known else known
         phrases = stream.parse(" ".join(line if limits.max_length is None or "</s>" in known else line[:0]))
         assert len(phrases) <= limits.max_phrases
-        assert all(len(words_of(phrase.words, rules)) <= limits.max_phrase_words for phrase in phrases)
+        longest = limits.max_phrase_words + (9 if limits.exclude_phrases else 0)
+        assert all(len(words_of(phrase.words, rules)) <= longest for phrase in phrases)
         if limits.max_length is None and limits.exclude_phrases:
             keys = [stem_words(words_of(phrase.words, rules), rules) for phrase in phrases]
             assert len(set(keys)) == len(keys)
@@ -267,8 +271,9 @@ def test_chinese_pieces_are_words_and_the_same_characters_the_same_phrase() -> N
     zh = TextRules("zh")
     line = "<p_start> 图像 ; <a_start> 图像"
     assert "图像" in next_tokens("<p_start>", zh) and "图像" not in next_tokens("<p_start>")
-    assert next_tokens(line, zh, exclusive_window=1) == GO_ON - {"图像"}
-    assert ";" not in next_tokens(line, zh, exclude_phrases=True)
+    assert next_tokens("<p_start> 图像 ; <a_start>", zh, exclusive_window=1) == BEGIN
+    assert next_tokens("<p_start> 图像", zh) == BEGIN | {";", "图像"}
+    assert next_tokens(line, zh, exclude_phrases=True, max_phrase_words=1) == BEGIN | {"图像"}
 
 
 def test_markers_are_words_that_nothing_goes_on_with() -> None:
@@ -291,24 +296,32 @@ WORD_TEXT = TextModel(subwords=Subwords("pyonmttok", "bpe", b"#version: 0.2\n"))
 def test_a_vocabulary_of_words_has_the_constraint_of_words() -> None:
     words = [*SPECIALS, "graph", "graphs"]
     assert type(build_constraint(words, SearchSettings(), TextModel())) is StreamConstraint
-    marked = [*SPECIALS, "▁graph", "▁graphs"]  # subwords, none of which goes on with a word
-    options = SearchSettings(exclusive_window=1, exclude_stems=True)
-    found = []
-    for tokens, text in ((words, TextModel()), (marked, WORD_TEXT)):
-        constraint = build_constraint(tokens, options, text)
-        assert type(constraint) is StreamConstraint
-        log_probs = torch.zeros(1, len(tokens) + 1)
-        oov = constraint.oov_classes([["▁graphed" if text is WORD_TEXT else "graphed"]])
-        constraint.apply(log_probs, torch.tensor([[2, 4, 7, 6, 4]]), oov)
-        found.append(log_probs)
-    assert found[0].equal(found[1])
-    assert found[0].eq(0).nonzero()[:, 1].tolist() == [0]
-
-
-def test_pieces_have_the_constraint_of_pieces() -> None:
     assert type(build_constraint(VOCABULARY, SearchSettings(), WORD_TEXT)) is PieceConstraint
+
+
+@pytest.mark.parametrize("options", [{}, {"exclude_stems": True}, {"exclusive_window": None}, {"max_phrases": 3}])
+@given(seed=st.integers(0, 10**6))
+@settings(deadline=None, max_examples=20)
+def test_where_every_piece_is_a_word_all_is_as_with_words(options: dict[str, Any], seed: int) -> None:
+    chosen = SearchSettings(**{"exclusive_window": 1, "max_phrase_words": 2} | options)
+    words = ["graph", "graphs", "tree", "<digit>"]
+    marked = [word if word in MARKERS else MARK + word for word in words]
+    plain = StreamConstraint(SPECIALS + words, chosen)
+    pieces = PieceConstraint(SPECIALS + marked, chosen, TextRules())
+    copied = [["graphed", "omega"]], [["▁graphed", "▁omega"]]
+    generator, sequence = torch.Generator().manual_seed(seed), torch.tensor([[2]])
+    for _ in range(30):
+        found = [torch.randn(1, 13, generator=generator)] * 2
+        found = [one.clone() for one in found]
+        for log_probs, constraint, own in zip(found, (plain, pieces), copied, strict=True):
+            constraint.apply(log_probs, sequence, constraint.oov_classes(own))
+        assert found[0].equal(found[1])
+        sequence = torch.cat([sequence, found[0].argmax(1, keepdim=True)], 1)
+
+
+def test_a_vocabulary_without_words_is_an_error() -> None:
     with pytest.raises(ExhirdError, match="no piece that begins a word"):
-        build_constraint([*SPECIALS[1:], "s", "<unk>"], SearchSettings(), WORD_TEXT)
+        build_constraint([*SPECIALS[1:], "s"], SearchSettings(), WORD_TEXT)
 
 
 def test_joined_pieces_are_the_words_of_the_file() -> None:

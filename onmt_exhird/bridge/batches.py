@@ -11,11 +11,14 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from onmt_exhird.bridge import texts
 from onmt_exhird.bridge.copying import as_upstream
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.copying import extend_source, extend_target
 from onmt_exhird.stream import EOS, PAD, UNK
+from onmt_exhird.text import tokenize
+from onmt_exhird.textmodel import TextModel
 
 Example = dict[str, Any]
 Batch = dict[str, Any]
@@ -121,8 +124,11 @@ def extended_ids_instead_of_source_maps(text_utils: Upstream) -> None:
         if as_upstream(vocabs):
             return stock_textbatch_to_tensor(vocabs, batch, device, is_train)
         rows = []
+        text = texts.noted(vocabs)
         for index, example in enumerate(batch):
             example.update(cid="text", cid_line_number=index, align=None)
+            if text != TextModel():  # a server has no transforms
+                example["src"]["src"] = " ".join(text.cut(tokenize(example["src"]["src"], text.rules)))
             rows.append((numericalize(vocabs, add_extended_ids(vocabs, keep_blank(example))), index))
         return [(tensorify_extended(vocabs, rows, device), 0)]
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from onmt_exhird.bridge import copying
+from onmt_exhird.bridge import copying, texts
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.generator.unpickling import load_harmless
 from onmt_exhird.nn.copying import CopyGenerator
@@ -32,6 +32,7 @@ def build_our_generator(model_builder: Upstream) -> None:
 
     def build(model_opt: argparse.Namespace, vocabs: dict[str, Any]) -> nn.Module:
         model_builder.CopyGenerator = TiedCopyGenerator if copying.note(model_opt, vocabs) else stock_generator
+        vocabs[texts.NOTED] = texts.content_of(model_opt)
         model = build_base_model(model_opt, vocabs)
         if model_opt.copy_attn and model_opt.share_decoder_embeddings:
             model.generator.tie(model.decoder.embeddings.word_lut.weight)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from onmt_exhird import stream
+from onmt_exhird.bridge import texts
 from onmt_exhird.bridge.options import nearest, unknown
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.usage import KEYPHRASE_DECODERS, refuse_or_warn, uses_the_plug_in
@@ -142,6 +143,7 @@ def check_training_files(parse: Upstream) -> None:
             if name not in parse.AVAILABLE_TRANSFORMS:
                 raise unknown("transform", name, parse.AVAILABLE_TRANSFORMS)
         validate_transforms(opt)
+        texts.check_transforms(opt)
 
     def checked(opt: Namespace) -> None:
         import yaml

@@ -14,10 +14,12 @@ from onmt_exhird.bridge.batches import Batch, extended_size
 from onmt_exhird.bridge.copying import check_combination
 from onmt_exhird.bridge.options import unknown
 from onmt_exhird.bridge.seams import Upstream
+from onmt_exhird.bridge.texts import WordPieces
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.best import best
 from onmt_exhird.nn.copying import CopyGenerator
-from onmt_exhird.nn.losses import find_rivals, stream_losses
+from onmt_exhird.nn.losses import Rivals, find_rivals, stream_losses
+from onmt_exhird.nn.word_rivals import find_word_rivals
 from onmt_exhird.stream import TAGS
 
 JUDGED_EVERY = 20  # training batches per one whose accuracy is counted: it needs the distribution that training avoids
@@ -76,6 +78,7 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
     class LossCompute(trainer.LossCompute):
         copies_our_way = False
         exclusive_window = 0
+        pieces: WordPieces | None = None  # if words are made of them
         auxiliary: Callable[[], dict[str, Tensor]] = staticmethod(dict)
         judged_every = 1
         batches = 0
@@ -88,6 +91,7 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
             compute.copies_our_way = isinstance(model.generator, CopyGenerator)
             if train:
                 compute.exclusive_window = opt.exclusive_loss_window
+                compute.pieces = WordPieces.of(opt, vocab.ids_to_tokens)
                 compute.weights = weights_of(opt)
                 # A function, since a decoder that is an attribute would become a part of this module.
                 compute.auxiliary = partial(getattr, model.decoder, "auxiliary", {})
@@ -109,8 +113,7 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
             targets = batch["tgt_ext"][:, trunc_start + 1 : trunc_start + 1 + output.size(1)]  # (batch, tgt_len)
             rivals = None
             if self.exclusive_window:
-                tag_ids = [self.vocab.lookup_token(tag) for tag in TAGS]
-                rivals = find_rivals(targets, tag_ids, self.exclusive_window, self.padding_idx)
+                rivals = self._rivals(targets, batch["src_ex_vocab"])
             losses = stream_losses(self.generator, output, attns["copy"], batch["src_map"], targets, rivals)
             generation = losses.generation.sum()
             words = int((targets != self.padding_idx).sum())
@@ -132,6 +135,13 @@ def loss_over_extended_ids(trainer: Upstream) -> None:
                 stats.n_correct = count_correct(self.generator, output, attns["copy"], batch["src_map"], targets, size)
             self.batches += 1
             return total, stats
+
+        def _rivals(self, targets: Tensor, copied: list[list[str]]) -> Rivals:
+            tag_ids = [self.vocab.lookup_token(tag) for tag in TAGS]
+            if self.pieces is None:
+                return find_rivals(targets, tag_ids, self.exclusive_window, self.padding_idx)
+            continues = self.pieces(targets, copied)
+            return find_word_rivals(targets, continues, tag_ids, self.exclusive_window, self.padding_idx)
 
         def _with_others(self, total: Tensor, others: dict[str, Tensor], stats: Any) -> Tensor:
             """The total with the other losses under their weights; the statistics learn them by name."""

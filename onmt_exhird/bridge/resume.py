@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from onmt_exhird.bridge import texts
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.errors import ExhirdError
 
@@ -97,6 +98,8 @@ def facts_of(opt: Namespace) -> State:
     }
     vocabulary = {side: digest(path) for side in ("src_vocab", "tgt_vocab") if (path := getattr(opt, side, None))}
     settings = {name: value for name, value in sorted(vars(opt).items()) if _is_plain(value)}
+    if texts.OPTION in settings:
+        settings[texts.OPTION] = texts.summary(opt)  # its own bytes would fill a log
     order = {name: settings.get(name) for name in ORDER}
     return {"data": corpora, "vocabulary": vocabulary, "order": order, "settings": settings}
 

@@ -11,6 +11,7 @@ import torch
 from onmt.decoders.transformer import TransformerDecoderBase
 from torch import Tensor
 
+from onmt_exhird.bridge import texts
 from onmt_exhird.bridge.batches import Batch, extended_size
 from onmt_exhird.bridge.memory import keep_freed_memory
 from onmt_exhird.bridge.models import as_ours
@@ -26,11 +27,13 @@ from onmt_exhird.nn.model import KeyphraseModel
 from onmt_exhird.search import SearchSettings, StreamConstraint
 from onmt_exhird.search.beam import Beam, ModelRows, Rows
 from onmt_exhird.search.greedy import Greedy
+from onmt_exhird.search.piece_constraint import build_constraint
 from onmt_exhird.search.sources import Sources
 from onmt_exhird.stream import EOS
+from onmt_exhird.textmodel import TextModel
 
 
-def build_constraint(vocab: Any, opt: Namespace, device: torch.device) -> StreamConstraint | None:
+def constraint_for(vocab: Any, opt: Namespace, text: TextModel, device: torch.device) -> StreamConstraint | None:
     """What a search may write, or None if the vocabulary is not one of keyphrases."""
     for option in ("exclusive_search", "exclude_stems", "exclude_phrases"):
         if getattr(opt, option):
@@ -46,7 +49,7 @@ def build_constraint(vocab: Any, opt: Namespace, device: torch.device) -> Stream
         exclude_stems=opt.exclude_stems,
         exclude_phrases=opt.exclude_phrases,
     )
-    return StreamConstraint(vocab.ids_to_tokens, settings, device)
+    return build_constraint(vocab.ids_to_tokens, settings, text, device)
 
 
 def sources_of(batch: Batch) -> Sources:
@@ -59,6 +62,7 @@ def search_over_extended_ids(module: Upstream) -> None:
 
     class Translator(module.Translator):
         constraint: StreamConstraint | None = None
+        text = TextModel()  # how the model's text is cut into tokens
         ours: KeyphraseModel | None = None  # the model, if our search knows it
         leaves_alone: bool = False  # whether upstream's own search goes on
         plain: bool = False  # whether the search is a greedy or a beam search without what only upstream's has
@@ -68,11 +72,17 @@ def search_over_extended_ids(module: Upstream) -> None:
         forced_end: Callable[[], Tensor] | None = None  # of the rows being decoded, as `StreamConstraint` has it
 
         @classmethod
-        def from_opt(cls, model: Any, vocabs: dict[str, Any], opt: Namespace, *args: Any, **kwargs: Any) -> Translator:
-            translator = super().from_opt(model, vocabs, opt, *args, **kwargs)
+        def from_opt(
+            cls, model: Any, vocabs: dict[str, Any], opt: Namespace, model_opt: Any, **kwargs: Any
+        ) -> Translator:
+            text = texts.take_from_model(opt, model_opt)
+            translator = super().from_opt(model, vocabs, opt, model_opt, **kwargs)
+            translator.text = text
             if translator.copy_attn and len(opt.models) > 1:
                 raise ExhirdError("models that copy cannot be decoded as an ensemble: give one -model")
-            translator.constraint = build_constraint(vocabs["tgt"], opt, translator._dev)
+            if text.subwords is not None and opt.report_align:
+                raise ExhirdError("-report_align speaks of pieces, and what is written are words: leave it out")
+            translator.constraint = constraint_for(vocabs["tgt"], opt, text, translator._dev)
             if translator.constraint is not None and translator.copy_attn and opt.report_align:
                 raise ExhirdError("-report_align does not know copied words: leave it out")
             copies_our_way = translator.copy_attn and hasattr(model.generator, "log_mixture")
@@ -108,6 +118,9 @@ def search_over_extended_ids(module: Upstream) -> None:
             return self.plain and self.beam_size == 1 and self.ours is not None
 
         def _translate(self, infer_iter: Any, *args: Any, **kwargs: Any) -> tuple[list[Any], list[Any]]:
+            if not args and not kwargs and self.text.subwords is not None:  # of upstream's server, without transforms
+                scores, predictions = super()._translate(infer_iter)
+                return scores, [[" ".join(self.text.join(one.split())) for one in best] for best in predictions]
             if not self.forgets:
                 return super()._translate(infer_iter, *args, **kwargs)
             for bucket in buckets(infer_iter):

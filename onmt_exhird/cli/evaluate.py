@@ -7,12 +7,17 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.evaluation.conventions import CONVENTIONS, DOCS, TOKENS
 from onmt_exhird.evaluation.paper import DATASETS
+
+if TYPE_CHECKING:
+    from onmt_exhird.text import TextRules
 
 _DESCRIPTION = """\
 Precision, recall and F1 of present and absent keyphrases, duplicates and counts, for the predictions of any system.
@@ -68,6 +73,11 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     how.add_argument("--convention", choices=CONVENTIONS, default="exhird", help="default: %(default)s")
     how.add_argument("--docs", choices=DOCS, help="documents to average over; default: all")
     how.add_argument("--tokens", choices=TOKENS, help="what separates words; default: blanks")
+    how.add_argument(
+        "--language",
+        metavar="CODE",
+        help="words are compared by its stems, or by characters; default: that of text.json beside the source, or en",
+    )
     how.add_argument("--gold-stemmed", action="store_true", help="the gold is already stemmed, as SemEval's is")
     how.add_argument(
         "--confidence",
@@ -101,7 +111,8 @@ def run(args: argparse.Namespace) -> int:
     )
 
     systems = _find_runs(args.pred, args.seeds)
-    sources = each_source(args.src)
+    text = _choose_text(args.src, args.language)
+    sources = each_source(args.src, text)
     first = list(islice(sources, 1000))
     if looks_raw(first):
         remedy = "tokenise the source, or give it as .jsonl"
@@ -114,11 +125,12 @@ def run(args: argparse.Namespace) -> int:
     try:
         result = evaluate(
             chain(first, sources),
-            each_gold(args.gold),
-            [System(name, [each_prediction(path) for path in runs]) for name, runs in systems],
+            each_gold(args.gold, text),
+            [System(name, [each_prediction(path, text) for path in runs]) for name, runs in systems],
             convention=args.convention,
             docs=args.docs,
             tokens=args.tokens,
+            text=text,
             gold_stemmed=args.gold_stemmed,
             retokenized=[role for role, used in roles.items() if any(map(is_jsonl, used))],
             confidence=args.confidence,
@@ -134,6 +146,18 @@ def run(args: argparse.Namespace) -> int:
         _write_details(args.per_document, result.details)
     print(render(result, args.format, args.paper))
     return 0
+
+
+def _choose_text(source: str, language: str | None) -> TextRules:
+    """The rules that the source was prepared with, where exhird prepare has left them; in the language asked for."""
+    from onmt_exhird.languages import note_on
+    from onmt_exhird.textmodel import beside
+
+    rules = beside(Path(source)).rules
+    rules = rules if language is None else replace(rules, language=language)
+    if note := note_on(rules.language):
+        print(f"exhird evaluate: {note}", file=sys.stderr)
+    return rules
 
 
 def _find_runs(files: Sequence[str], seeds: Sequence[Sequence[str]]) -> list[tuple[str, list[str]]]:

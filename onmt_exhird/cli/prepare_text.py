@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from onmt_exhird.textmodel import TextModel
 
 CHOICES = ("language", "case", "accents", "digits")
-# The share of characters that become pieces, where there are thousands of them and the rarest are rare indeed.
-COVERAGE_OF_MANY = 0.9995
 
 
 def add_options(parser: argparse.ArgumentParser, count: Callable[[str], int]) -> None:
@@ -99,8 +97,7 @@ def _train(args: argparse.Namespace, text: TextModel, lines: Sequence[Path]) -> 
     tokenizer = args.tokenizer or "sentencepiece"
     kind = args.subword_type or TOKENIZERS[tokenizer]
     words = count_words(line for path in lines for line in _lines(path))
-    coverage = COVERAGE_OF_MANY if text.rules.unspaced else 1.0
-    subwords = train(words, args.subwords, tokenizer, kind, coverage)
+    subwords = train(words, args.subwords, tokenizer, kind, text.rules.unspaced)
     count = sum(len(subwords.cut([word])) * times for word, times in words.items())
     print(
         f"subwords     {len(subwords.pieces):,} pieces of {tokenizer} ({kind}), "

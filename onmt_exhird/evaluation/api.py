@@ -15,6 +15,7 @@ from onmt_exhird.evaluation.metrics import Tally, counts, scores
 from onmt_exhird.evaluation.results import Evaluation, SystemResult, document_record
 from onmt_exhird.evaluation.significance import assess, mean_and_deviation
 from onmt_exhird.stream import Phrase, read_leniently
+from onmt_exhird.text import ENGLISH, TextRules
 
 Phrases: TypeAlias = str | Sequence[str] | Sequence[Phrase]
 """A document's phrases: a stream, a line ``a ; b ; c``, or a list."""
@@ -44,6 +45,7 @@ def evaluate(
     convention: str = "exhird",
     docs: str | None = None,
     tokens: str | None = None,
+    text: TextRules = ENGLISH,
     gold_stemmed: bool = False,
     retokenized: Sequence[str] = (),
     confidence: bool = False,
@@ -55,14 +57,14 @@ def evaluate(
     """Score one system's predictions, or those of several by name, or `System` objects with several runs.
 
     Documents are read once, side by side, and nothing of their texts is kept, so iterators over large files will do.
-    Sources are tokens between blanks. `docs` and `tokens` change these two choices of the convention, `confidence` adds
-    intervals and tests against the first system, `details` a record per document.
+    Sources are tokens between blanks. `docs` and `tokens` change these two choices of the convention, `text` has the
+    language, `confidence` adds intervals and tests against the first system, `details` a record per document.
 
     >>> result = evaluate(["fast spanning trees"], ["spanning tree ; graph"], ["spanning trees ; forest"])
     >>> result.systems[0]["present/F1@M"], result.systems[0]["absent/F1@M"]
     (1.0, 0.0)
     """
-    chosen = get_convention(convention, docs, tokens)
+    chosen = get_convention(convention, docs, tokens, text)
     systems = _as_systems(predictions)
     runs = [(system, number) for system in systems for number in range(len(system.runs))]
     tallies = [Tally(chosen, keep=confidence) for _ in runs]
@@ -102,7 +104,11 @@ def evaluate(
 
 
 def f1_at_m(
-    predictions: Sequence[Phrases], gold: Sequence[Phrases], sources: Sequence[str] | None = None, kind: str = "total"
+    predictions: Sequence[Phrases],
+    gold: Sequence[Phrases],
+    sources: Sequence[str] | None = None,
+    kind: str = "total",
+    text: TextRules = ENGLISH,
 ) -> float:
     """F1@M under the paper's convention, one number, for a validation during training.
 
@@ -113,7 +119,7 @@ def f1_at_m(
     """
     if sources is None and kind != "total":
         raise ExhirdError(f"F1@M of {kind} phrases needs the sources; give them, or ask for kind 'total'")
-    return evaluate(sources or [""] * len(gold), gold, predictions).systems[0][f"{kind}/F1@M"]
+    return evaluate(sources or [""] * len(gold), gold, predictions, text=text).systems[0][f"{kind}/F1@M"]
 
 
 def _as_systems(predictions: Any) -> list[System]:

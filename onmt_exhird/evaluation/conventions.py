@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from onmt_exhird import __version__
 from onmt_exhird.errors import ExhirdError
+from onmt_exhird.languages import comparison
+from onmt_exhird.text import ENGLISH, TextRules
 
 DOCS = ("all", "with-gold")
 TOKENS = ("blanks", "words")
@@ -35,6 +37,8 @@ class Convention:
     """``with-gold``: the averages leave out documents that have no gold phrase of the kind."""
     tokens: str = "blanks"
     """``words``: all text is split again on everything that is no letter, digit or underscore."""
+    text: TextRules = ENGLISH
+    """By which stems words are compared, or by characters; and how raw text is normalised."""
 
 
 CONVENTIONS = {
@@ -79,14 +83,16 @@ def _check(what: str, value: str, valid: Iterable[str]) -> None:
         raise ExhirdError(f"unknown {what} '{value}'; the valid ones are {', '.join(valid)}")
 
 
-def get_convention(name: str, docs: str | None = None, tokens: str | None = None) -> Convention:
-    """The convention of that name, with its documents or its tokens changed where asked.
+def get_convention(
+    name: str, docs: str | None = None, tokens: str | None = None, text: TextRules = ENGLISH
+) -> Convention:
+    """The convention of that name, with its documents, its tokens or its language changed where asked.
 
     >>> get_convention("meng", docs="with-gold").docs
     'with-gold'
     """
     _check("convention", name, CONVENTIONS)
-    convention = CONVENTIONS[name]
+    convention = replace(CONVENTIONS[name], text=text)
     if docs is not None:
         _check("choice of documents", docs, DOCS)
         convention = replace(convention, docs=docs)
@@ -112,7 +118,7 @@ def signature(convention: Convention, gold_stemmed: bool = False, retokenized: I
         "conv": convention.name,
         "avg": "f1-of-means" if convention.f1_of_means else "mean-of-f1",
         "docs": convention.docs,
-        "stem": "porter",
+        "stem": comparison(convention.text.language),
         "gold": gold,
         "unk": "drop",
         "punct": "drop" if convention.drops_punctuation else "keep",
@@ -124,5 +130,9 @@ def signature(convention: Convention, gold_stemmed: bool = False, retokenized: I
     }
     if names := "+".join(sorted(retokenized)):
         fields["raw"] = names
+        others = {name: getattr(convention.text, name) for name in ("case", "accents", "digits")}
+        fields |= {name: value for name, value in others.items() if value != getattr(ENGLISH, name)}
+    if convention.text.language != ENGLISH.language:
+        fields["lang"] = convention.text.language
     fields["v"] = __version__
     return "|".join(["F1@M", *(f"{key}:{value}" for key, value in fields.items())])

@@ -19,7 +19,7 @@ from onmt_exhird.corpus import join_source
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.records import Keys
 from onmt_exhird.stream import Phrase, read_leniently
-from onmt_exhird.text import tokenize_phrase
+from onmt_exhird.text import ENGLISH, TextRules, tokenize_phrase
 
 # The keys of raw records, and those by which other programs name the same.
 TITLE_KEYS = Keys().title
@@ -68,19 +68,19 @@ def _read(
         yield document
 
 
-def each_source(path: str) -> Iterator[str]:
+def each_source(path: str, text: TextRules = ENGLISH) -> Iterator[str]:
     """Each document's tokens between blanks; of a record, title and body with the separator between them."""
-    return _read(path, str, _source_of)
+    return _read(path, str, lambda record: _source_of(record, text))
 
 
-def each_gold(path: str) -> Iterator[list[Phrase]]:
+def each_gold(path: str, text: TextRules = ENGLISH) -> Iterator[list[Phrase]]:
     """Each document's gold phrases."""
-    return _read(path, read_leniently, lambda record: _phrases_of(record, GOLD_KEYS))
+    return _read(path, read_leniently, lambda record: _phrases_of(record, GOLD_KEYS, text))
 
 
-def each_prediction(path: str) -> Iterator[list[Phrase]]:
+def each_prediction(path: str, text: TextRules = ENGLISH) -> Iterator[list[Phrase]]:
     """Each document's predictions, in order."""
-    return _read(path, read_leniently, lambda record: _phrases_of(record, PREDICTION_KEYS))
+    return _read(path, read_leniently, lambda record: _phrases_of(record, PREDICTION_KEYS, text))
 
 
 def read_sources(path: str) -> list[str]:
@@ -99,29 +99,29 @@ def _pick(record: dict[str, Any], keys: Sequence[str]) -> Any:
     return next((record[key] for key in keys if record.get(key) is not None), None)
 
 
-def _source_of(record: dict[str, Any]) -> str:
+def _source_of(record: dict[str, Any], text: TextRules) -> str:
     title, body = (_pick(record, keys) for keys in (TITLE_KEYS, BODY_KEYS))
     if not isinstance(title, str) and not isinstance(body, str):
         raise ExhirdError(f"has no text under {', '.join(TITLE_KEYS + BODY_KEYS)}")
     title, body = (part if isinstance(part, str) else "" for part in (title, body))
-    return " ".join(join_source(title, body))
+    return " ".join(join_source(title, body, text))
 
 
-def _phrases_of(record: dict[str, Any], keys: Sequence[str]) -> list[Phrase]:
+def _phrases_of(record: dict[str, Any], keys: Sequence[str], text: TextRules) -> list[Phrase]:
     value = _pick(record, keys)
     if isinstance(value, str):
-        return [_tokenized(phrase) for phrase in read_leniently(value)]
+        return [_tokenized(phrase, text) for phrase in read_leniently(value)]
     if not isinstance(value, list):
         raise ExhirdError(f"has no phrases (a list, or one string with ';') under {', '.join(keys)}")
-    texts: list[Any] = [item.get("text") if isinstance(item, dict) else item for item in value]
-    if not all(isinstance(text, str) for text in texts):
+    given: list[Any] = [item.get("text") if isinstance(item, dict) else item for item in value]
+    if not all(isinstance(one, str) for one in given):
         raise ExhirdError("has a phrase that is neither a string nor an object with 'text'")
-    return [_tokenized(Phrase(tuple(text.split()), "")) for text in texts if text.strip()]
+    return [_tokenized(Phrase(tuple(one.split()), ""), text) for one in given if one.strip()]
 
 
-def _tokenized(phrase: Phrase) -> Phrase:
+def _tokenized(phrase: Phrase, text: TextRules) -> Phrase:
     """The phrase's tokens; ``/``, which the tokeniser would lose, stays, since conventions differ on it."""
-    pieces = [" ".join(tokenize_phrase(piece)) for piece in phrase.text.split("/")]
+    pieces = [" ".join(tokenize_phrase(piece, text)) for piece in phrase.text.split("/")]
     return Phrase(tuple(" / ".join(pieces).split()), phrase.tag)
 
 

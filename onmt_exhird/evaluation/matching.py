@@ -85,7 +85,7 @@ def prepare_reference(
     ['span tree']
     """
     reference = Reference(
-        source=" ".join(stem_words(_words(source, convention.tokens))),
+        source=" ".join(stem_words(_words(source, convention.tokens), convention.text)),
         gold={kind: [] for kind in KINDS},
         gold_text={kind: [] for kind in KINDS},
     )
@@ -93,7 +93,7 @@ def prepare_reference(
     seen: set[str] = set()
     for phrase in gold:
         for words in _pieces(phrase, convention):
-            stemmed = " ".join(words if as_given else stem_words(words))
+            stemmed = " ".join(words if as_given else stem_words(words, convention.text))
             if convention.gold_unique and stemmed in seen:
                 continue
             seen.add(stemmed)
@@ -118,7 +118,7 @@ def match_document(reference: Reference, predictions: Sequence[Phrase], conventi
                 dropped.append(" ".join(words))
                 continue
             valid += 1
-            stemmed = " ".join(stem_words(words))
+            stemmed = " ".join(stem_words(words, convention.text))
             if stemmed in seen:
                 duplicates.append(" ".join(words))
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -13,7 +13,6 @@ from onmt_exhird.search.phrases import StreamIds
 from onmt_exhird.search.pieces import Kind, Pieces, PieceTable
 from onmt_exhird.search.settings import SearchSettings
 from onmt_exhird.search.states import State, StateReader
-from onmt_exhird.subwords import bare, continues
 from onmt_exhird.text import TextRules, stem_words
 from onmt_exhird.textmodel import TextModel
 
@@ -24,13 +23,9 @@ def build_constraint(
     tokens: Sequence[str], settings: SearchSettings, text: TextModel, device: torch.device | str = "cpu"
 ) -> StreamConstraint:
     """The constraint for a vocabulary of words, or of pieces of them."""
-    if text.subwords is not None and any(map(continues, tokens)):
+    if text.subwords is not None:
         return PieceConstraint(tokens, settings, text.rules, device)
-
-    def key(token: str) -> Hashable:
-        return stem_words((bare(token) if text.subwords else token,), text.rules)
-
-    return StreamConstraint(tokens, settings, device, key)
+    return StreamConstraint(tokens, settings, device, lambda token: stem_words((token,), text.rules))
 
 
 class PieceConstraint(StreamConstraint):
@@ -40,12 +35,12 @@ class PieceConstraint(StreamConstraint):
     |---|---|
     | a tag | what begins a word |
     | a piece | what goes on with the word, up to 16 pieces; what begins another, up to ``max_phrase_words``; ``;`` |
-    | a marker, such as ``<digit>`` | the same, but nothing goes on with it |
+    | a whole word, such as ``<digit>`` | the same, but nothing goes on with it |
 
     A word is excluded when it is complete. So where the pieces of a phrase's first word spell one that is excluded,
     what would end it there is forbidden, and it goes on; likewise a phrase that equals an earlier one does not end.
-    A marker that is excluded is forbidden at once. Only where ``max_length`` leaves no room to go on does such a word
-    end nevertheless.
+    These go before the limits of pieces and words. A whole word that is excluded is forbidden at once. Only where
+    ``max_length`` leaves no room to go on does a word or phrase end nevertheless.
 
     >>> tokens = ["<unk>", "<blank>", "<s>", "</s>", "<p_start>", "<a_start>", ";", "▁un", "like", "▁tree"]
     >>> constraint = PieceConstraint(tokens, SearchSettings(exclusive_window=1), TextRules())
@@ -65,27 +60,35 @@ class PieceConstraint(StreamConstraint):
         self.settings = settings
         self.ids = StreamIds.find(tokens)
         self._stems = None
-        self._table = PieceTable(tokens, rules.unspaced, lambda words: stem_words(words, rules), device)
         banned = self._banned(tokens)
-        self._table.mark_structure(sorted(banned))
+        self._table = PieceTable(tokens, banned, rules.unspaced, lambda words: stem_words(words, rules), device)
         kinds = self._table.kinds
         self._continues = kinds.eq(Kind.CONTINUES)  # (vocabulary,)
         self._begins = kinds.bitwise_and(1).bool()
-        spare = [int(found[0]) for kind in (Kind.BEGINS, Kind.CONTINUES) if len(found := kinds.eq(kind).nonzero())]
-        if len(spare) < 2:
+        self._whole = self._table.whole_words(by_keys=settings.exclude_stems)
+        spare, max_phrases = self._spare_words(), settings.max_phrases
+        if not spare:
             raise ExhirdError(
-                "the vocabulary has no piece that begins a word, or none that goes on with one: "
-                "build it with onmt_build_vocab and the -keyphrase_text file that training has"
+                "the vocabulary has no piece that begins a word: build it with onmt_build_vocab and the "
+                "-keyphrase_text file that training has"
             )
-        self._going_on = spare[1]
-        self.state = StateReader(self.ids, len(tokens), settings, settings.max_phrases, device, counts_words=False)
-        self._lay_out(banned, spare, device)
+        window = settings.exclusive_window
+        if not bool(kinds.eq(Kind.BEGINS).any()) and (window is None or window >= len(spare)):
+            max_phrases = min(max_phrases, len(spare))
+        self._going_on = self._continues.nonzero().squeeze(1)[:1].tolist()
+        self.state = StateReader(self.ids, len(tokens), settings, max_phrases, device, counts_words=False)
+        self._lay_out(banned, spare + self._going_on, device)
+
+    def _spare_words(self) -> list[int]:
+        """A piece that may always begin a word; whole words, of which some are excluded, if there is none."""
+        begins = self._table.kinds.eq(Kind.BEGINS).nonzero().squeeze(1)
+        return (begins[:1] if len(begins) else self._whole.one_of_each[: self.settings.max_phrases + 1]).tolist()
 
     def _permits(self, state: State, column: int, banned: set[int]) -> bool:
-        return super()._permits(state, column, banned) and not (state == State.FIRST and column == self._going_on)
+        return super()._permits(state, column, banned) and not (state == State.FIRST and column in self._going_on)
 
     def oov_classes(self, words: Sequence[Sequence[str]]) -> Tensor:
-        """What `apply` needs to know of each document's pieces outside the vocabulary (documents, pieces, 3)."""
+        """What `apply` needs to know of each document's pieces outside the vocabulary (documents, pieces, 4)."""
         return self._table.out_of_vocabulary(words, split=self.settings.exclude_phrases)
 
     def apply(self, log_probs: Tensor, sequence: Tensor, oov_classes: Tensor | None = None) -> None:
@@ -99,21 +102,18 @@ class PieceConstraint(StreamConstraint):
         phrase = _OpenPhrase(sequence, self._table.look_up(sequence, oov_classes), self.ids)
         hidden = self._hidden_kinds(phrase, state)
         self._hide(log_probs, rows, *hidden, oov_classes)
-        self._hide_markers(log_probs, rows, phrase, state)
+        self._hide_whole_words(log_probs, rows, phrase, state, oov_classes)
 
     def _hidden_kinds(self, phrase: _OpenPhrase, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The rows (rows,) where no word may begin, none may go on, and the phrase may not end."""
         inside = state.eq(State.INSIDE)
-        marker = phrase.pieces.kinds[:, -1].eq(Kind.WHOLE)
-        no_begin = inside & phrase.words.ge(self.settings.max_phrase_words)
-        stuck, no_end = self._excluded(phrase, inside & ~marker), torch.zeros_like(inside)
-        if self.settings.exclude_phrases:
-            no_end = self._repeated(phrase, inside)
-        no_begin |= stuck
-        no_end |= stuck
-        must_go_on = no_end & no_begin
-        no_more = (inside & phrase.length.ge(WORD_PIECES) & ~must_go_on) | marker
-        return no_begin, no_more | ~inside, no_end
+        whole = phrase.pieces.kinds[:, -1].eq(Kind.WHOLE)
+        stuck = self._excluded(phrase, inside & ~whole)
+        no_end = stuck | self._repeated(phrase, inside) if self.settings.exclude_phrases else stuck
+        full = inside & phrase.words.ge(self.settings.max_phrase_words)
+        no_begin = (full & ~(no_end & whole)) | stuck
+        too_long = phrase.length.ge(WORD_PIECES) & ~(no_end & no_begin)
+        return no_begin, ~inside | whole | too_long, no_end
 
     def _excluded(self, phrase: _OpenPhrase, inside: Tensor) -> Tensor:
         """Where (rows,) the open word is the first of its phrase and spells one that is excluded."""
@@ -134,8 +134,9 @@ class PieceConstraint(StreamConstraint):
         words = self._table.runs(phrase.pieces, phrase.ends_of_words)[:, 1:]
         chosen = phrase.earlier_tags(self.settings.exclusive_window)[:, :-1]
         if self.settings.exclude_stems:
-            wanted = chosen.clone().scatter_(1, phrase.tag.clamp(max=chosen.size(1) - 1).unsqueeze(1), True)
-            words = self._by_keys(words, wanted, phrase, ends)
+            is_open = phrase.tag.lt(chosen.size(1)).unsqueeze(1)
+            own = phrase.tag.clamp(max=chosen.size(1) - 1).unsqueeze(1)
+            words = self._by_keys(words, chosen.scatter(1, own, is_open), phrase, ends)
         return words, chosen
 
     def _by_keys(self, runs: Tensor, wanted: Tensor, phrase: _OpenPhrase, ends: Tensor) -> Tensor:
@@ -157,7 +158,7 @@ class PieceConstraint(StreamConstraint):
             ends = some.ends_of_phrases
             runs = self._table.runs(some.pieces, ends)[:, 1:]
             earlier = some.earlier_tags(None)[:, :-1]
-            wanted = earlier.clone().scatter_(1, some.tag.unsqueeze(1), True)
+            wanted = earlier.scatter(1, some.tag.unsqueeze(1), True)
             keys = self._by_keys(runs, wanted, some, ends[:, 1:])
             repeated[rows] = (keys.eq(keys.gather(1, some.tag.unsqueeze(1))) & earlier).any(1)
         return repeated
@@ -200,23 +201,23 @@ class PieceConstraint(StreamConstraint):
                 row, column = unusable.nonzero(as_tuple=True)
                 log_probs[rows[row], column + size] = FORBIDDEN
 
-    def _hide_markers(self, log_probs: Tensor, rows: Tensor | None, phrase: _OpenPhrase, state: Tensor) -> None:
-        """Forbid markers as first words that are excluded, and where nothing could follow that tells phrases apart."""
-        table, settings = self._table, self.settings
-        hidden = torch.zeros(len(state), len(table.whole), dtype=torch.bool, device=state.device)
-        first = state.eq(State.FIRST)
-        if settings.exclusive_window != 0 and bool(first.any()):
-            index = first.nonzero().squeeze(1)
-            some = phrase.at(index)
-            words = table.runs(some.pieces, some.ends_of_words)[:, 1:]
-            chosen = some.earlier_tags(settings.exclusive_window)[:, :-1]
-            hits = words.unsqueeze(2).eq(table.whole_values) & chosen.unsqueeze(2)  # (rows, length - 1, markers)
-            hidden[index] = hits.any(1)
-        if settings.exclude_phrases:
-            hidden |= phrase.words.eq(settings.max_phrase_words - 1).unsqueeze(1)
-        row, marker = hidden.nonzero(as_tuple=True)
-        if len(row):
-            log_probs[row if rows is None else rows[row], table.whole[marker]] = FORBIDDEN
+    def _hide_whole_words(
+        self, log_probs: Tensor, rows: Tensor | None, phrase: _OpenPhrase, state: Tensor, oov: Tensor | None
+    ) -> None:
+        """Forbid whole words as first words where they are excluded."""
+        first = state.eq(State.FIRST).nonzero().squeeze(1)
+        if self.settings.exclusive_window == 0 or not len(first):
+            return
+        words, chosen = self._first_words(phrase.at(first))
+        words = words.masked_fill(~chosen, 0)  # which is no word's, but for a chance of 2^-64
+        index = first if rows is None else rows[first]
+        columns = self._whole.find(words, self.ids.pad)
+        if oov is not None and log_probs.size(1) > len(self._begins):
+            own = oov[first, :, 3 if self.settings.exclude_stems else 0]
+            hit = own.unsqueeze(2).eq(words.unsqueeze(1)).any(2) & oov[first, :, 2].eq(Kind.WHOLE)  # (first, pieces)
+            extended = torch.arange(own.size(1), device=own.device) + len(self._begins)
+            columns = torch.cat([columns, extended.where(hit, self.ids.pad)], 1)
+        log_probs[index] = log_probs[index].scatter(1, columns, FORBIDDEN)
 
 
 class _OpenPhrase:

@@ -10,7 +10,7 @@ A piece that begins a word spells a blank before it, so that fingerprints of sev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import IntEnum
 from functools import cache
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from onmt_exhird.languages import begins_unspaced
 from onmt_exhird.search.stems import SLASH
-from onmt_exhird.subwords import MARKERS, bare, continues
+from onmt_exhird.subwords import MARKERS, bare, continues, goes_on
 
 BASE = 0x9E3779B97F4A7C15 | 1  # odd, so that it has an inverse
 MODULUS = 1 << 64
@@ -35,20 +35,22 @@ class Kind(IntEnum):
     STRUCTURE = 0
     BEGINS = 1
     CONTINUES = 2
-    WHOLE = 3  # a marker such as <digit>, which nothing goes on with
+    WHOLE = 3  # and ends it: a marker such as <digit>, a piece of a script without blanks
 
 
 class Pieces(NamedTuple):
-    """Tokens by what is known of them, three tensors of one shape.
+    """Tokens by what is known of them, four tensors of one shape.
 
     values    the fingerprint of what each spells
     lengths   its characters
     kinds     its `Kind`
+    keys      of a whole word, what it is compared by
     """
 
     values: Tensor
     lengths: Tensor
     kinds: Tensor
+    keys: Tensor
 
     def at(self, rows: Tensor) -> Pieces:
         """Those of some rows (k,)."""
@@ -94,72 +96,105 @@ def _powers(device: torch.device | str) -> tuple[Tensor, Tensor]:
     return tables[0], tables[1]
 
 
+class Index:
+    """Finds ids by numbers that belong to them, several ids by one number too.
+
+    >>> Index(torch.tensor([2, 5, 6]), torch.tensor([0, 0, 7, 0, 0, 9, 7])).find(torch.tensor([[7, 8, 9]]), filler=1)
+    tensor([[2, 6, 1, 1, 5, 1]])
+    """
+
+    def __init__(self, ids: Tensor, numbers: Tensor) -> None:
+        self._numbers, which, counts = numbers[ids].unique(return_inverse=True, return_counts=True)
+        width = int(counts.max()) if len(counts) else 1
+        order = which.argsort(stable=True)
+        first = counts.cumsum(0) - counts
+        place = torch.arange(len(ids), device=ids.device) - first[which[order]]
+        self._ids = ids.new_full((len(counts), width), -1)
+        self._ids[which[order], place] = ids[order]
+        self.one_of_each = self._ids[:, 0]
+
+    def find(self, numbers: Tensor, filler: int) -> Tensor:
+        """The ids of numbers (rows, n): (rows, n * most ids of one number), filled up."""
+        if not len(self._numbers):
+            return torch.full_like(numbers, filler)
+        place = torch.searchsorted(self._numbers, numbers).clamp(max=len(self._numbers) - 1)
+        found = self._numbers[place].eq(numbers).unsqueeze(2) & self._ids[place].ge(0)
+        return self._ids[place].masked_fill(~found, filler).flatten(1)
+
+
 class PieceTable:
     """The pieces of a vocabulary.
 
-    unspaced: whether a piece of a script without blanks is a word by itself, marked or not
-    key: what words are compared by, where that is not what they spell
+    no_words: tokens of the vocabulary that are none.
+    unspaced: whether a piece of a script without blanks is a word by itself, marked or not.
+    key: what words are compared by, where that is not what they spell.
+
+    If nothing goes on with a word, every piece is a whole one.
     """
 
     def __init__(
         self,
         tokens: Sequence[str],
+        no_words: Collection[int],
         unspaced: bool,
         key: Callable[[Sequence[str]], Sequence[str]],
         device: torch.device | str = "cpu",
     ) -> None:
         self._unspaced, self._key = unspaced, key
+        words = (token for index, token in enumerate(tokens) if index not in no_words)
+        self._begins = Kind.BEGINS if any(goes_on(token, unspaced) for token in words) else Kind.WHOLE
         self._spelt: dict[int, str] = {}
         self._keys: dict[int, int] = {}
         self._powers = _powers(device)
         columns = torch.tensor([self._describe(token) for token in tokens], device=device).unbind(1)
-        self._vocabulary = Pieces(*columns)
-        self.kinds = self._vocabulary.kinds  # (vocabulary,)
-        self.whole = self.kinds.eq(Kind.WHOLE).nonzero().squeeze(1)  # (markers,)
-        self.whole_values = self._vocabulary.values[self.whole]
+        self.vocabulary = Pieces(*columns)  # (vocabulary,) each
+        self.kinds = self.vocabulary.kinds
+        self.kinds[sorted(no_words)] = Kind.STRUCTURE
 
     def _kind(self, token: str) -> Kind:
-        if token in MARKERS:
+        if token in MARKERS or (self._unspaced and begins_unspaced(bare(token))):
             return Kind.WHOLE
-        is_word = self._unspaced and begins_unspaced(token)
-        return Kind.CONTINUES if continues(token) and not is_word else Kind.BEGINS
+        return Kind.CONTINUES if continues(token) and self._begins == Kind.BEGINS else self._begins
 
-    def _describe(self, token: str) -> tuple[int, int, int]:
-        """The value, length and kind of a token; and what its value stands for is remembered."""
+    def _describe(self, token: str) -> tuple[int, int, int, int]:
+        """The value, length, kind and key of a token; and what its value stands for is remembered."""
         kind = self._kind(token)
         text = bare(token) if kind == Kind.CONTINUES else f" {bare(token)}"
-        if len(text) > LONGEST or kind == Kind.WHOLE:  # no run of characters spells it
+        if len(text) > LONGEST or token in MARKERS:  # no run of characters spells it
             value, length = fingerprint(f"\0{text}"), 1
         else:
             value, length = fingerprint(text), len(text)
         self._spelt[value] = text
-        return value, length, kind
+        return value, length, kind, self._key_of(text) if kind == Kind.WHOLE else 0
 
-    def mark_structure(self, ids: Sequence[int]) -> None:
-        """Which tokens of the vocabulary are no words."""
-        self.kinds[list(ids)] = Kind.STRUCTURE
-        self.whole = self.kinds.eq(Kind.WHOLE).nonzero().squeeze(1)
-        self.whole_values = self._vocabulary.values[self.whole]
+    def _key_of(self, text: str) -> int:
+        return fingerprint(" ".join(self._key(text.split())))
+
+    def whole_words(self, by_keys: bool) -> Index:
+        """The whole words of the vocabulary by what they spell, or by what they are compared by."""
+        return Index(
+            self.kinds.eq(Kind.WHOLE).nonzero().squeeze(1), self.vocabulary.keys if by_keys else self.vocabulary.values
+        )
 
     def out_of_vocabulary(self, words: Sequence[Sequence[str]], split: bool) -> Tensor:
-        """Each document's own pieces (documents, most of one document, at least 1; 3): value, length and kind.
+        """Each document's own pieces (documents, most of one document, at least 1; 4), as `Pieces` has them.
 
         split: whether one with ``/`` may not be used; it and what fills up are structure tokens.
         """
         width = max(1, max(map(len, words), default=0))
-        nothing = (0, 0, int(Kind.STRUCTURE))
+        nothing = (0, 0, int(Kind.STRUCTURE), 0)
         rows = []
         for document in words:
             row = [nothing if split and SLASH in piece else self._describe(piece) for piece in document]
             rows.append(row + [nothing] * (width - len(row)))
         device = self.kinds.device
-        return torch.tensor(rows, device=device) if rows else torch.zeros(0, width, 3, dtype=torch.long, device=device)
+        return torch.tensor(rows, dtype=torch.long, device=device).view(len(rows), width, 4)
 
     def look_up(self, sequence: Tensor, oov: Tensor | None) -> Pieces:
         """The pieces of extended ids (rows, length), given the rows' part of `out_of_vocabulary`, if there is any."""
         size = len(self.kinds)
         inside = sequence.clamp(max=size - 1)
-        found = Pieces(*(tensor.take(inside) for tensor in self._vocabulary))
+        found = Pieces(*(tensor.take(inside) for tensor in self.vocabulary))
         copied = sequence.ge(size)
         if oov is None or not bool(copied.any()):
             return found
@@ -195,6 +230,5 @@ class PieceTable:
                 row, start = starts[example].tolist()
                 values = pieces.values[row, start : int(ends[example]) + 1].tolist()
                 # Hypotheses that a beam only keeps to fill its places may hold anything.
-                words = "".join(self._spelt.get(value, "") for value in values).split()
-                self._keys[number] = fingerprint(" ".join(self._key(words)))
+                self._keys[number] = self._key_of("".join(self._spelt.get(value, "") for value in values))
         return torch.tensor([self._keys[number] for number in numbers], device=runs.device)[which]
