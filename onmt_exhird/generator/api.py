@@ -25,7 +25,9 @@ from onmt_exhird.nn.output_layer import lay_out
 from onmt_exhird.search import SearchSettings, StreamConstraint
 from onmt_exhird.search.beam import Beam, ModelRows
 from onmt_exhird.search.greedy import Greedy
+from onmt_exhird.search.piece_constraint import WORD_PIECES, build_constraint
 from onmt_exhird.search.sources import Sources
+from onmt_exhird.subwords import continues
 
 AHEAD = 8  # batches that are read ahead once many documents have come: rows of the search stay full
 TOKENS = 200_000  # of documents that are read ahead, at most, but for the last of them
@@ -47,6 +49,7 @@ class KeyphraseGenerator:
 
     def __init__(self, trained: Trained, device: str = "cpu") -> None:
         self._trained, self._device = trained, device
+        self._text = trained.text
         self.name, self.card = trained.name, trained.card
         self.options = trained.options
         self._ids = {token: number for number, token in enumerate(trained.tokens)}
@@ -83,6 +86,7 @@ class KeyphraseGenerator:
         return {
             "name": self.name,
             "architecture": asdict(self._trained.architecture),
+            "text": self._text.config(),
             "max_source": self._trained.max_source,
             "search": asdict(self.options),
         }
@@ -121,13 +125,12 @@ class KeyphraseGenerator:
             yield from self._answer(batch, options, attention)
             size = min(2 * size, AHEAD * batch_size)
 
-    @staticmethod
-    def _read(documents: Iterator[Any], size: int) -> list[Document]:
+    def _read(self, documents: Iterator[Any], size: int) -> list[Document]:
         """The next documents, so many or fewer long ones."""
         batch: list[Document] = []
         tokens = 0
         for document in islice(documents, size):
-            batch.append(read_document(document))
+            batch.append(read_document(document, self._text.rules))
             tokens += len(batch[-1].tokens)
             if tokens >= TOKENS:
                 break
@@ -143,14 +146,16 @@ class KeyphraseGenerator:
         streams = iter(found)
         for document, own in zip(documents, read, strict=True):
             written = [next(streams) for _ in own]
-            yield articles.merge(document, own, written, options.max_phrases, attention)
+            yield articles.merge(document, own, written, options.max_phrases, attention, self._text.rules)
 
     def _search(
         self, parts: Sequence[tuple[articles.Part, int]], options: Options, attention: bool
     ) -> list[articles.Stream]:
         """What is written for parts of documents, each given with the number of its document's tokens."""
-        sources, constraint = self._sources([part.tokens for part, _ in parts]), self._constraint(options)
-        longest = options.max_phrases * (options.max_phrase_words + 2) + 1
+        tokens, constraint = [self._text.cut(part.tokens) for part, _ in parts], self._constraint(options)
+        sources = self._sources(tokens)
+        most = options.max_phrase_words * (1 if self._text.subwords is None else WORD_PIECES)
+        longest = options.max_phrases * (most + 2) + 1
         if options.beam_size == 1:
             found = {one.document: one[1:] for one in Greedy(self._model, constraint, longest)(sources)}
         else:
@@ -159,11 +164,12 @@ class KeyphraseGenerator:
         for number, (part, length) in enumerate(parts):
             ids, log_probs = found[number]
             words = self._words(ids.tolist(), sources.words[number])
-            phrases = list(read_stream(words, log_probs.tolist(), options.max_phrase_words))
+            phrases = list(read_stream(words, log_probs.tolist(), options.max_phrase_words, self._text))
             looked: Sequence[PhraseAttention | None] = [None] * len(phrases)
             if attention:
                 source = sources.some(torch.tensor([number]))
-                looked = [one.within(part.start, length) for one in self._explain(source, ids, phrases, options)]
+                found_at = self._explain(source, tokens[number], ids, phrases, options)
+                looked = [one.within(part.start, length) for one in found_at]
             streams.append(articles.Stream(phrases, looked))
         return streams
 
@@ -183,12 +189,18 @@ class KeyphraseGenerator:
                 written[number] = hypotheses[0].tokens, hypotheses[0].log_probs
         return written
 
-    def _explain(self, source: Sources, ids: Tensor, phrases: list[Raw], options: Options) -> list[PhraseAttention]:
+    def _explain(
+        self, source: Sources, tokens: Sequence[str], ids: Tensor, phrases: list[Raw], options: Options
+    ) -> list[PhraseAttention]:
         full = torch.zeros_like(ids, dtype=torch.bool)
-        for phrase in phrases:
-            if len(phrase.words) == options.max_phrase_words:
-                full[phrase.place + len(phrase.words) + 1] = True
-        return explain(self._model, source, ids, full, phrases, options.window)
+        owners = None
+        if self._text.subwords is not None:
+            owners = torch.tensor([not continues(token) for token in tokens], device=ids.device).cumsum(0) - 1
+        else:
+            for phrase in phrases:
+                if len(phrase.words) == options.max_phrase_words:
+                    full[phrase.place + len(phrase.words) + 1] = True
+        return explain(self._model, source, ids, full, phrases, options.window, owners)
 
     def _sources(self, documents: Sequence[Sequence[str]]) -> Sources:
         unk, vocab_size = self._model.ids.unk, self._model.vocab_size
@@ -208,7 +220,7 @@ class KeyphraseGenerator:
         with self._lock:
             constraint = self._constraints.pop(settings, None)
             if constraint is None:
-                constraint = StreamConstraint(self._trained.tokens, settings, self._device)
+                constraint = build_constraint(self._trained.tokens, settings, self._text, self._device)
             self._constraints[settings] = constraint  # the newest is last
             if len(self._constraints) > CONSTRAINTS:
                 del self._constraints[next(iter(self._constraints))]

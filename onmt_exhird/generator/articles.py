@@ -13,7 +13,7 @@ from typing import NamedTuple
 from onmt_exhird.generator.documents import Document
 from onmt_exhird.generator.phrases import Raw, Reader
 from onmt_exhird.generator.results import Keyphrase, Keyphrases, PhraseAttention, Token
-from onmt_exhird.text import stem_words
+from onmt_exhird.text import ENGLISH, TextRules, stem_words
 
 OVERLAP = 50  # tokens of a part that are those of the next, too: a phrase at the edge is whole in one of them
 MOST = 300  # parts of a document that are read: 105,000 tokens
@@ -67,7 +67,7 @@ def phrases_of(reader: Reader, streams: Iterable[Stream]) -> list[dict[tuple[str
     for stream in streams:
         of_part: dict[tuple[str, ...], Keyphrase] = {}
         for raw, looked in zip(stream.phrases, stream.attentions, strict=True):
-            key = stem_words(raw.words)
+            key = stem_words(raw.words, reader.rules)
             if key not in of_part and (phrase := reader.keyphrase(raw, looked)) is not None:
                 of_part[key] = phrase
         found.append(of_part)
@@ -89,10 +89,15 @@ def vote(of_parts: Sequence[dict[tuple[str, ...], Keyphrase]]) -> list[Keyphrase
 
 
 def merge(
-    document: Document, read: Sequence[Part], streams: Sequence[Stream], most: int, attention: bool
+    document: Document,
+    read: Sequence[Part],
+    streams: Sequence[Stream],
+    most: int,
+    attention: bool,
+    rules: TextRules = ENGLISH,
 ) -> Keyphrases:
     """The keyphrases of a document, at most so many, given what was written for its parts."""
-    reader = Reader(document)
+    reader = Reader(document, rules)
     of_parts = phrases_of(reader, streams)
     phrases = list(of_parts[0].values()) if len(of_parts) == 1 else vote(of_parts) if of_parts else []
     end = read[-1].start + len(read[-1].tokens) if read else 0

@@ -52,17 +52,35 @@ def look_back(model: KeyphraseModel, source: Sources, tokens: Tensor, full: Tens
 
 
 def explain(
-    model: KeyphraseModel, source: Sources, tokens: Tensor, full: Tensor, phrases: Sequence[Raw], window: int | None
+    model: KeyphraseModel,
+    source: Sources,
+    tokens: Tensor,
+    full: Tensor,
+    phrases: Sequence[Raw],
+    window: int | None,
+    owners: Tensor | None = None,
 ) -> list[PhraseAttention]:
-    """Where the decoder looked for each phrase of a stream, and which first words exclusion forbade it."""
+    """Where the decoder looked for each phrase of a stream, and which first words exclusion forbade it.
+
+    owners (src_len): the word that each piece of the source belongs to, if words have several. The weights are those of
+    words then: the sum over the pieces of a source's word, the mean over the pieces of a written one.
+    """
     found = look_back(model, source, tokens, full)
+    if owners is not None:
+        for name in found.keys() & {"words", "phrases"}:
+            weights = found[name][:, : len(owners)]
+            found[name] = weights.new_zeros(len(weights), int(owners[-1]) + 1).index_add(1, owners, weights)
     attentions = []
     for number, phrase in enumerate(phrases):
         first = 0 if window is None else max(0, number - window)
-        forbidden = dict.fromkeys(before.words[0] for before in phrases[first:number])
+        forbidden = dict.fromkeys(before.first for before in phrases[first:number])
         words = tuple(
-            WordAttention(word, _rounded(found["words"][place]), round(found["copied"][place].item(), DIGITS))
-            for place, word in enumerate(phrase.words, start=phrase.place + 1)
+            WordAttention(
+                word,
+                _rounded(found["words"][start:end].mean(0)),
+                round(found["copied"][start:end].mean().item(), DIGITS),
+            )
+            for word, (start, end) in zip(phrase.words, phrase.places, strict=True)
         )
         of_phrase = _rounded(found["phrases"][phrase.place]) if "phrases" in found else None
         attentions.append(PhraseAttention(of_phrase, words, tuple(forbidden)))

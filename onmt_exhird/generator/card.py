@@ -10,15 +10,24 @@ MISSING = "*Not given.* Whoever trained the model knows; `exhird export --card F
 SECTIONS = ("Training data", "Training settings", "Scores", "Limits", "Licence")
 
 
+def describe_text(text: dict[str, Any]) -> str:
+    """The language and the choices of a model's text, in a line."""
+    subwords = text.get("subwords")
+    pieces = f", pieces of words by {subwords['tokenizer']} ({subwords['kind']})" if subwords else ""
+    digits = "numbers kept" if text["digits"] == "keep" else "numbers as <digit>"
+    return f"language {text['language']}, case: {text['case']}, accents: {text['accents']}, {digits}{pieces}"
+
+
 def write_card(config: dict[str, Any]) -> str:
     """A card of what is known; what is not is marked as missing, not invented."""
     architecture, search = config["architecture"], config["search"]
     window = "all" if search["window"] is None else search["window"]
     facts = {
         "decoder": architecture["decoder"],
-        "vocabulary": f"{architecture['vocab_size']:,} words",
+        "vocabulary": f"{architecture['vocab_size']:,} {'pieces' if 'subwords' in config.get('text', {}) else 'words'}",
         "sizes": f"embedding {architecture['embedding_size']}, states {architecture['hidden_size']}, "
         f"{architecture['encoder_layers']} encoder layers",
+        **({"text": describe_text(config["text"])} if "text" in config else {}),
         "precision of the file": config["precision"],
         "documents": f"read up to {config['max_source']} tokens at a time",
         "search": f"window {window}, beam {search['beam_size']}, at most {search['max_phrases']} phrases "

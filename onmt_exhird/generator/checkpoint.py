@@ -14,6 +14,7 @@ from onmt_exhird.generator.trained import Trained
 from onmt_exhird.generator.unpickling import load_harmless
 from onmt_exhird.nn.model import Architecture
 from onmt_exhird.stream import BOS
+from onmt_exhird.textmodel import TextModel
 
 INSTEAD = "translate with onmt_translate instead"
 DECODERS = {"exhird": "exhird", "rnn": "catseq", "catseqd": "catseqd", "catseqcorr": "catseqcorr"}
@@ -126,4 +127,7 @@ def read_checkpoint(path: Path) -> Trained:
         tied=bool(opt.share_decoder_embeddings),
     )
     aliases = architecture.aliases()
-    return Trained(path.stem, architecture, tokens, {n: t for n, t in renamed(tensors) if n not in aliases})
+    own = {name: tensor for name, tensor in renamed(tensors) if name not in aliases}
+    content = getattr(opt, "keyphrase_text", "")
+    text = TextModel.from_json(content, str(path)) if content else TextModel()
+    return Trained(path.stem, architecture, tokens, own, text=text)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator.results import Span
 from onmt_exhird.stream import SEPARATOR
-from onmt_exhird.text import tokenize_with_spans
+from onmt_exhird.text import ENGLISH, TextRules, tokenize_with_spans
 
 WANTED = "give a text, a pair of title and body, or a record with 'title' and 'abstract' or 'text'"
 BODY_KEYS = ("abstract", "text")
@@ -42,8 +42,8 @@ def title_and_body(document: Any) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def read_document(document: Any) -> Document:
-    """A document as the model reads it: title, separator, body.
+def read_document(document: Any, rules: TextRules = ENGLISH) -> Document:
+    """A document as words: title, separator, body.
 
     Its text is that of the title and of the body, with a line break between them.
 
@@ -52,7 +52,7 @@ def read_document(document: Any) -> Document:
 spans=[(0, 2), (3, 9), (9, 9), (10, 12), (13, 19), (19, 20)])
     """
     title, body = title_and_body(document)
-    in_title, in_body = tokenize_with_spans(title), tokenize_with_spans(body)
+    in_title, in_body = tokenize_with_spans(title, rules), tokenize_with_spans(body, rules)
     if not (in_title and in_body):
         text, found = (title, in_title) if in_title else (body, in_body)
     else:

@@ -1,4 +1,4 @@
-"""A model folder: ``config.json``, ``model.safetensors``, ``vocab.txt``, ``README.md``.
+"""A model folder: ``config.json``, ``model.safetensors``, ``vocab.txt``, ``README.md``, perhaps ``subwords.model``.
 
 The same model gives the same bytes. Nothing in a folder is unpickled, and what was altered is noticed: the
 configuration has a checksum of each of the other files that a model is made of.
@@ -22,9 +22,12 @@ from onmt_exhird.generator.card import write_card
 from onmt_exhird.generator.trained import Options, Trained
 from onmt_exhird.nn.model import Architecture
 from onmt_exhird.text import RULES
+from onmt_exhird.textmodel import TextModel
 
 FORMAT = 1
+FORMAT_WITH_TEXT = 2  # of a model that reads text by rules of its own, which a reader of the first would not know
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocab.txt", "README.md"
+SUBWORDS = "subwords.model"  # in the format of the library that made it
 PRECISIONS = ("float32", "float16", "int8")
 IN_EIGHT_BITS = ("source_embedding.weight", "target_embedding.weight", "generator.weight")
 SCALE = ".scale"  # beside a tensor in eight bits: what each row was divided by
@@ -66,11 +69,16 @@ def write_folder(trained: Trained, folder: Path, precision: str = "float32", car
         WEIGHTS: save(dict(sorted(tensors.items()))),
         VOCABULARY: "".join(f"{token}\n" for token in trained.tokens).encode(),
     }
+    text = trained.text
+    if text.subwords is not None:
+        files[SUBWORDS] = text.subwords.model
+    has_text = text != TextModel()
     config = {
-        "format": FORMAT,
+        "format": FORMAT_WITH_TEXT if has_text else FORMAT,
         "name": trained.name,
         "architecture": asdict(trained.architecture),
         "text_rules": RULES,
+        **({"text": text.config()} if has_text else {}),
         "max_source": trained.max_source,
         "search": asdict(trained.options),
         "precision": precision,
@@ -99,11 +107,12 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ExhirdError(f"{path} is damaged: {error}; export the model again") from None
     if not isinstance(config, dict) or not {"format", "architecture", "files"} <= config.keys():
         raise ExhirdError(f"{folder} is no model folder of exhird export: {path} describes something else")
-    for what, known in (("format", FORMAT), ("text_rules", RULES)):
-        if config.get(what) != known:
+    for what, known in (("format", (FORMAT, FORMAT_WITH_TEXT)), ("text_rules", (RULES,))):
+        if config.get(what) not in known:
             raise ExhirdError(
                 f"{folder} has {what.replace('_', ' ')} {config.get(what)}, and this version of onmt_exhird knows "
-                f"{known}: export the model with this version, or install the version that made it"
+                f"{' and '.join(map(str, known))}: export the model with this version, or install the version that "
+                "made it"
             )
     return config
 
@@ -111,7 +120,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 def read_files(folder: Path, config: dict[str, Any]) -> dict[str, bytes]:
     """The files that a model is made of, each with the checksum that the configuration has."""
     files = {}
-    for name in (WEIGHTS, VOCABULARY):
+    for name in (WEIGHTS, VOCABULARY, *([SUBWORDS] if "subwords" in config.get("text", {}) else [])):
         try:
             files[name] = (folder / name).read_bytes()
         except OSError as error:
@@ -141,6 +150,7 @@ def read_folder(folder: Path) -> Trained:
             options=Options(**config["search"]),
             max_source=int(config["max_source"]),
             card=card.read_text(encoding="utf-8") if card.exists() else "",
+            text=TextModel.of(config.get("text", {}), files.get(SUBWORDS)),
         )
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise ExhirdError(f"{folder} is damaged ({error}): export the model again") from None

@@ -5,55 +5,84 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from onmt_exhird.generator.documents import Document
 from onmt_exhird.generator.results import Keyphrase, PhraseAttention, Span
+from onmt_exhird.languages import begins_unspaced, units
 from onmt_exhird.stream import DIGIT, END, SEPARATOR, TAGS, UNK
-from onmt_exhird.text import fold, stem, stem_words
+from onmt_exhird.subwords import MARKERS, bare, goes_on, join
+from onmt_exhird.text import ENGLISH, TextRules, fold, stem_words
+from onmt_exhird.textmodel import TextModel
 
 DIGITS = 4  # of a score: more say nothing
 NEVER = {UNK, SEPARATOR}
 
 
 class Raw(NamedTuple):
-    """A phrase as the search wrote it: its words, the place of its tag in the stream, and its score."""
+    """A phrase as the search wrote it.
+
+    words    of the text, put together of their pieces
+    place    of its tag in the stream
+    score    of the phrase
+    places   of each word in the stream: from, up to
+    first    what exclusion takes for its first word
+    """
 
     words: tuple[str, ...]
     place: int
     score: float
+    places: tuple[Span, ...] = ()
+    first: str = ""
 
 
-def read_stream(tokens: Sequence[str], log_probs: Sequence[float], max_words: int) -> Iterator[Raw]:
-    """The phrases of a stream, given each token's log P.
+def read_stream(
+    tokens: Sequence[str], log_probs: Sequence[float], max_words: int, text: TextModel | None = None
+) -> Iterator[Raw]:
+    """The phrases of a stream, given each token's log P, and how words become tokens.
 
-    The end of a phrase of ``max_words`` was not predicted, so it does not count.
+    The end of a phrase of ``max_words`` was not predicted, so it does not count; where words have pieces it was.
 
     >>> [raw] = read_stream(["<p_start>", "graph", ";", "</s>"], [-9.0, -1.0, -2.0, -9.0], 5)
     >>> raw.words, round(math.log(raw.score), 3)
     (('graph',), -1.5)
     """
+    has_pieces = text is not None and text.subwords is not None
+    unspaced = text is not None and text.rules.unspaced
     place = 0
-    words: list[str] = []
-    values: list[float] = []
-    for position, (token, value) in enumerate(zip(tokens, log_probs, strict=True)):
+    for position, token in enumerate(tokens):
         if token in TAGS:
-            place, words, values = position, [], []
+            place = position
         elif token == END:
-            if len(words) < max_words:
-                values.append(value)
-            yield Raw(tuple(words), place, math.exp(sum(values) / len(values)))
-        else:
-            words.append(token)
-            values.append(value)
+            pieces, values = tokens[place + 1 : position], list(log_probs[place + 1 : position])
+            starts = [n for n, piece in enumerate(pieces) if not (has_pieces and n and _goes_on(pieces, n, False))]
+            if has_pieces or len(pieces) < max_words:
+                values.append(log_probs[position])
+            words = join(pieces) if has_pieces else pieces
+            spans = zip(starts, [*starts[1:], len(pieces)], strict=True)
+            count = 1
+            while has_pieces and count < len(pieces) and _goes_on(pieces, count, unspaced):
+                count += 1
+            first = "".join(bare(piece) for piece in pieces[:count]) if has_pieces else pieces[0]
+            places = tuple((place + 1 + start, place + 1 + end) for start, end in spans)
+            yield Raw(tuple(words), place, math.exp(sum(values) / len(values)), places, first)
+
+
+def _goes_on(pieces: Sequence[str], number: int, unspaced: bool) -> bool:
+    """Whether a piece goes on with the word before it, as `join` has it."""
+    return goes_on(pieces[number], unspaced) and pieces[number - 1] not in MARKERS
 
 
 class Reader:
-    """Finds phrases in a document, by stems."""
+    """Finds phrases in a document, by stems; in a language without blanks by characters."""
 
-    def __init__(self, document: Document) -> None:
-        self.document = document
-        self.stems = [stem(token) for token in document.tokens]
+    def __init__(self, document: Document, rules: TextRules = ENGLISH) -> None:
+        self.document, self.rules = document, rules
+        tokens, self.spans = document.tokens, document.spans
+        if rules.unspaced:
+            tokens, self.spans = _characters(document)
+        self.stems = [stem_words((token,), rules)[0] for token in tokens]
         self.places: dict[str, list[int]] = defaultdict(list)
         for place, root in enumerate(self.stems):
             self.places[root].append(place)
@@ -65,21 +94,47 @@ class Reader:
 
     def span(self, place: int, count: int) -> Span:
         """The characters of so many tokens."""
-        return self.document.spans[place][0], self.document.spans[place + count - 1][1]
+        return self.spans[place][0], self.spans[place + count - 1][1]
 
     def keyphrase(self, raw: Raw, attention: PhraseAttention | None = None) -> Keyphrase | None:
         """A phrase for people; None if it cannot be read: an unknown word, a number that stands nowhere."""
         if not NEVER.isdisjoint(raw.words) or not any(word == DIGIT or word[0].isalnum() for word in raw.words):
             return None
-        count, places = len(raw.words), self.occurrences(stem_words(raw.words))
+        stems = stem_words(raw.words, self.rules)
+        places = self.occurrences(stems)
         words = list(raw.words)
         if not places and DIGIT in words:
             return None
+        offset = 0
         for number, word in enumerate(words):
             if word == DIGIT:
-                start, end = self.document.spans[places[0] + number]
-                words[number] = " ".join(fold(self.document.text[start:end]).split())
-        spans = tuple(self.span(place, count) for place in places)
+                start, end = self.spans[places[0] + offset]
+                words[number] = " ".join(fold(self.document.text[start:end], self.rules).split())
+            offset += len(units(word)) if self.rules.unspaced else 1
+        spans = tuple(self.span(place, len(stems)) for place in places)
         surface = self.document.text[slice(*spans[0])] if spans else None
-        text = " ".join(words).replace(" 's", "'s")
-        return Keyphrase(text, surface, bool(spans), round(raw.score, DIGITS), spans, attention)
+        return Keyphrase(_readable(words, self.rules), surface, bool(spans), round(raw.score, DIGITS), spans, attention)
+
+
+def _characters(document: Document) -> tuple[list[str], list[Span]]:
+    """The characters of a document in a language without blanks, each with its span.
+
+    Where one became several, or several one, each has the span of all that stands between two blanks.
+    """
+    tokens: list[str] = []
+    spans: list[Span] = []
+    for token, (start, end) in zip(document.tokens, document.spans, strict=True):
+        own = units(token)
+        tokens += own
+        is_simple = len(own) == end - start and begins_unspaced(token)
+        spans += [(start + n, start + n + 1) for n in range(len(own))] if is_simple else [(start, end)] * len(own)
+    return tokens, spans
+
+
+def _readable(words: Sequence[str], rules: TextRules) -> str:
+    """Words as people write them: where the language has no blanks, without them."""
+    text = words[0]
+    for before, word in pairwise(words):
+        without = word == "'s" or (rules.unspaced and begins_unspaced(before[-1]) and begins_unspaced(word))
+        text += word if without else f" {word}"
+    return text

@@ -14,6 +14,7 @@ from onmt_exhird.nn.model import Architecture, KeyphraseModel, SpecialIds
 from onmt_exhird.search import SearchSettings
 from onmt_exhird.search.phrases import StreamIds
 from onmt_exhird.stream import UNK
+from onmt_exhird.textmodel import TextModel
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Trained:
     tensors      by their names in `KeyphraseModel`, in full precision
     max_source   tokens of a document as training had them: longer ones are read in parts
     card         what people should know of it, in Markdown
+    text         how it reads and writes text: language, normalisation, subwords
     """
 
     name: str
@@ -79,9 +81,11 @@ class Trained:
     options: Options = field(default_factory=Options)
     max_source: int = 400
     card: str = ""
+    text: TextModel = field(default_factory=TextModel)
 
     def build(self) -> KeyphraseModel:
         """The model, with these very tensors."""
+        self.text.check_fits(self.tokens)
         ids = StreamIds.find(self.tokens)
         special = SpecialIds(self.tokens.index(UNK), ids.pad, ids.start, ids.eos, ids.end)
         # Torch's "meta" device would save the random numbers, and cost a second of imports.

@@ -219,8 +219,9 @@ class PieceTable:
         different, which = runs.unique(return_inverse=True)
         numbers = different.tolist()
         if len(self._keys) > REMEMBERED:
-            self._keys.clear()
-        unknown = {number: place for place, number in enumerate(numbers) if number not in self._keys}
+            self._keys = {}
+        keys = self._keys  # which other threads may replace
+        unknown = {number: place for place, number in enumerate(numbers) if number not in keys}
         if unknown:
             first = torch.full_like(different, len(which)).scatter_reduce_(
                 0, which, torch.arange(len(which), device=which.device), "amin"
@@ -230,5 +231,5 @@ class PieceTable:
                 row, start = starts[example].tolist()
                 values = pieces.values[row, start : int(ends[example]) + 1].tolist()
                 # Hypotheses that a beam only keeps to fill its places may hold anything.
-                self._keys[number] = self._key_of("".join(self._spelt.get(value, "") for value in values))
-        return torch.tensor([self._keys[number] for number in numbers], device=runs.device)[which]
+                keys[number] = self._key_of("".join(self._spelt.get(value, "") for value in values))
+        return torch.tensor([keys[number] for number in numbers], device=runs.device)[which]
