@@ -65,6 +65,10 @@ class PieceConstraint(StreamConstraint):
         kinds = self._table.kinds
         self._continues = kinds.eq(Kind.CONTINUES)  # (vocabulary,)
         self._begins = kinds.bitwise_and(1).bool()
+        nothing = torch.zeros(len(tokens), device=device)
+        self._no_begin = nothing.masked_fill(self._begins, FORBIDDEN)
+        self._no_more = nothing.masked_fill(self._continues, FORBIDDEN)
+        self._reach = settings.max_phrase_words * WORD_PIECES + 2  # tokens of a phrase
         self._whole = self._table.whole_words(by_keys=settings.exclude_stems)
         spare, max_phrases = self._spare_words(), settings.max_phrases
         if not spare:
@@ -73,6 +77,8 @@ class PieceConstraint(StreamConstraint):
                 "-keyphrase_text file that training has"
             )
         window = settings.exclusive_window
+        # Phrases go on beyond their limit only where none may repeat another, or its first word.
+        self._before = None if window is None or settings.exclude_phrases else (window + 2) * self._reach
         if not bool(kinds.eq(Kind.BEGINS).any()) and (window is None or window >= len(spare)):
             max_phrases = min(max_phrases, len(spare))
         self._going_on = self._continues.nonzero().squeeze(1)[:1].tolist()
@@ -95,151 +101,145 @@ class PieceConstraint(StreamConstraint):
         state, found = self._apply_grammar(log_probs, sequence)
         if found.isdisjoint(WORD_STATES):
             return
-        rows = None if found <= WORD_STATES else state.le(State.INSIDE).nonzero().squeeze(1)
-        if rows is not None:
+        rows = torch.arange(len(state), device=state.device)
+        if not found <= WORD_STATES:
+            rows = state.le(State.INSIDE).nonzero().squeeze(1)
             state, sequence = state[rows], sequence[rows]
             oov_classes = None if oov_classes is None else oov_classes[rows]
-        phrase = _OpenPhrase(sequence, self._table.look_up(sequence, oov_classes), self.ids)
-        hidden = self._hidden_kinds(phrase, state)
-        self._hide(log_probs, rows, *hidden, oov_classes)
-        self._hide_whole_words(log_probs, rows, phrase, state, oov_classes)
+        hypotheses = _Hypotheses(sequence, oov_classes, self._table, self._reach)
+        self._hide(log_probs, rows, *self._hidden_kinds(hypotheses, state), oov_classes)
+        self._hide_whole_words(log_probs, rows, hypotheses, state)
 
-    def _hidden_kinds(self, phrase: _OpenPhrase, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _hidden_kinds(self, hypotheses: _Hypotheses, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The rows (rows,) where no word may begin, none may go on, and the phrase may not end."""
         inside = state.eq(State.INSIDE)
-        whole = phrase.pieces.kinds[:, -1].eq(Kind.WHOLE)
-        stuck = self._excluded(phrase, inside & ~whole)
-        no_end = stuck | self._repeated(phrase, inside) if self.settings.exclude_phrases else stuck
-        full = inside & phrase.words.ge(self.settings.max_phrase_words)
+        whole = hypotheses.last.eq(Kind.WHOLE)
+        stuck = self._excluded(hypotheses, inside & ~whole)
+        no_end = stuck | self._repeated(hypotheses, inside) if self.settings.exclude_phrases else stuck
+        full = inside & hypotheses.words.ge(self.settings.max_phrase_words)
         no_begin = (full & ~(no_end & whole)) | stuck
-        too_long = phrase.length.ge(WORD_PIECES) & ~(no_end & no_begin)
+        too_long = hypotheses.length.ge(WORD_PIECES) & ~(no_end & no_begin)
         return no_begin, ~inside | whole | too_long, no_end
 
-    def _excluded(self, phrase: _OpenPhrase, inside: Tensor) -> Tensor:
+    def _excluded(self, hypotheses: _Hypotheses, inside: Tensor) -> Tensor:
         """Where (rows,) the open word is the first of its phrase and spells one that is excluded."""
-        if self.settings.exclusive_window == 0:
-            return torch.zeros_like(inside)
-        rows = (inside & phrase.words.eq(1)).nonzero().squeeze(1)
         excluded = torch.zeros_like(inside)
-        if len(rows):
-            some = phrase.at(rows)
-            words, chosen = self._first_words(some)
-            own = words.gather(1, some.tag.unsqueeze(1))
-            excluded[rows] = (words.eq(own) & chosen).any(1)
+        if self.settings.exclusive_window != 0:
+            rows = (inside & hypotheses.words.eq(1)).nonzero().squeeze(1)
+            if len(rows):
+                words, chosen, own = self._first_words(hypotheses.phrases(rows, self._before))
+                excluded[rows] = (words.eq(words.gather(1, own)) & chosen).any(1)
         return excluded
 
-    def _first_words(self, phrase: _OpenPhrase) -> tuple[Tensor, Tensor]:
-        """The first words at their tags, and which of them are excluded: (rows, length - 1) twice."""
-        ends = phrase.ends_of_words[:, 1:]
-        words = self._table.runs(phrase.pieces, phrase.ends_of_words)[:, 1:]
-        chosen = phrase.earlier_tags(self.settings.exclusive_window)[:, :-1]
+    def _first_words(self, phrases: _Phrases) -> tuple[Tensor, Tensor, Tensor]:
+        """The first words at their tags, which of them are excluded, and the open one's: (rows, n) twice, (rows, 1)."""
+        ends = phrases.ends_of_words
+        words, own = self._table.runs(phrases.pieces, ends)[:, 1:], phrases.tag.unsqueeze(1)
+        chosen = phrases.earlier_tags(self.settings.exclusive_window)[:, :-1]
         if self.settings.exclude_stems:
-            is_open = phrase.tag.lt(chosen.size(1)).unsqueeze(1)
-            own = phrase.tag.clamp(max=chosen.size(1) - 1).unsqueeze(1)
-            words = self._by_keys(words, chosen.scatter(1, own, is_open), phrase, ends)
-        return words, chosen
+            is_open = own.lt(chosen.size(1))
+            own = own.clamp(max=chosen.size(1) - 1)
+            words = self._by_keys(words, chosen.scatter(1, own, is_open), phrases, ends[:, 1:])
+        return words, chosen, own
 
-    def _by_keys(self, runs: Tensor, wanted: Tensor, phrase: _OpenPhrase, ends: Tensor) -> Tensor:
+    def _by_keys(self, runs: Tensor, wanted: Tensor, phrases: _Phrases, ends: Tensor) -> Tensor:
         """Runs that begin after their places, with what words are compared by where that is wanted."""
         places = wanted.nonzero()
         if not len(places):
             return runs
         row, column = places.unbind(1)
         starts = torch.stack([row, column + 1], 1)
-        keys = self._table.keys_of(runs[row, column], phrase.pieces, starts, ends[row, column])
+        keys = self._table.keys_of(runs[row, column], phrases.pieces, starts, ends[row, column])
         return runs.index_put((row, column), keys)
 
-    def _repeated(self, phrase: _OpenPhrase, inside: Tensor) -> Tensor:
+    def _repeated(self, hypotheses: _Hypotheses, inside: Tensor) -> Tensor:
         """Where (rows,) the open phrase, with its last word as it stands, equals an earlier one."""
         repeated = torch.zeros_like(inside)
         rows = inside.nonzero().squeeze(1)
         if len(rows):
-            some = phrase.at(rows)
-            ends = some.ends_of_phrases
-            runs = self._table.runs(some.pieces, ends)[:, 1:]
-            earlier = some.earlier_tags(None)[:, :-1]
-            wanted = earlier.scatter(1, some.tag.unsqueeze(1), True)
-            keys = self._by_keys(runs, wanted, some, ends[:, 1:])
-            repeated[rows] = (keys.eq(keys.gather(1, some.tag.unsqueeze(1))) & earlier).any(1)
+            phrases = hypotheses.phrases(rows, None)
+            ends, own = phrases.ends_of_phrases, phrases.tag.unsqueeze(1)
+            runs = self._table.runs(phrases.pieces, ends)[:, 1:]
+            earlier = phrases.earlier_tags(None)[:, :-1]
+            keys = self._by_keys(runs, earlier.scatter(1, own, True), phrases, ends[:, 1:])
+            repeated[rows] = (keys.eq(keys.gather(1, own)) & earlier).any(1)
         return repeated
 
     def _hide(
-        self,
-        log_probs: Tensor,
-        rows: Tensor | None,
-        no_begin: Tensor,
-        no_more: Tensor,
-        no_end: Tensor,
-        oov: Tensor | None,
+        self, log_probs: Tensor, rows: Tensor, no_begin: Tensor, no_more: Tensor, no_end: Tensor, oov: Tensor | None
     ) -> None:
-        """Forbid whole kinds of pieces, given where (rows,)."""
+        """Forbid whole kinds of pieces, given where (rows,); rows (rows,) are those of log_probs."""
         size = len(self._begins)
-        for where, mask, kinds in (
-            (no_begin, self._begins, (Kind.BEGINS, Kind.WHOLE)),
-            (no_more, self._continues, (Kind.CONTINUES,)),
-        ):
+        own = None if oov is None or log_probs.size(1) == size else oov[:, : log_probs.size(1) - size, 2]
+        for where, bias, begins in ((no_begin, self._no_begin, True), (no_more, self._no_more, False)):
             some = where.nonzero().squeeze(1)
-            if not len(some):
-                continue
-            index = some if rows is None else rows[some]
-            part = log_probs.index_select(0, index)
-            part[:, :size].masked_fill_(mask, FORBIDDEN)
-            if oov is not None and part.size(1) > size:
-                own = oov[some, : part.size(1) - size, 2]
-                part[:, size : size + own.size(1)].masked_fill_(
-                    torch.isin(own, torch.tensor(kinds, device=own.device)), FORBIDDEN
-                )
-            log_probs.index_copy_(0, index, part)
+            if len(some):
+                # Adding minus infinity to a row takes one pass over it; choosing what to fill takes three.
+                log_probs[:, :size].index_add_(0, rows[some], bias.to(log_probs).expand(len(some), -1))
+                if own is not None:
+                    kinds = own[some].bitwise_and(1).bool() if begins else own[some].eq(Kind.CONTINUES)
+                    self._hide_copied(log_probs, rows[some], kinds)
         ended = no_end.nonzero().squeeze(1)
         if len(ended):
-            log_probs[ended if rows is None else rows[ended], self.ids.end] = FORBIDDEN
-        if oov is not None and self.settings.exclude_phrases and log_probs.size(1) > size:
-            unusable = oov[:, : log_probs.size(1) - size, 2].eq(Kind.STRUCTURE)
-            if rows is None:
-                log_probs[:, size : size + unusable.size(1)].masked_fill_(unusable, FORBIDDEN)
-            else:
-                row, column = unusable.nonzero(as_tuple=True)
-                log_probs[rows[row], column + size] = FORBIDDEN
+            log_probs[rows[ended], self.ids.end] = FORBIDDEN
+        if own is not None and self.settings.exclude_phrases:
+            self._hide_copied(log_probs, rows, own.eq(Kind.STRUCTURE))
 
-    def _hide_whole_words(
-        self, log_probs: Tensor, rows: Tensor | None, phrase: _OpenPhrase, state: Tensor, oov: Tensor | None
-    ) -> None:
+    def _hide_copied(self, log_probs: Tensor, rows: Tensor, hidden: Tensor) -> None:
+        """Forbid pieces outside the vocabulary, given which (k, pieces) in some rows (k,)."""
+        row, column = hidden.nonzero(as_tuple=True)
+        log_probs[rows[row], column + len(self._begins)] = FORBIDDEN
+
+    def _hide_whole_words(self, log_probs: Tensor, rows: Tensor, hypotheses: _Hypotheses, state: Tensor) -> None:
         """Forbid whole words as first words where they are excluded."""
         first = state.eq(State.FIRST).nonzero().squeeze(1)
         if self.settings.exclusive_window == 0 or not len(first):
             return
-        words, chosen = self._first_words(phrase.at(first))
-        words = words.masked_fill(~chosen, 0)  # which is no word's, but for a chance of 2^-64
-        index = first if rows is None else rows[first]
-        columns = self._whole.find(words, self.ids.pad)
+        words, chosen, _ = self._first_words(hypotheses.phrases(first, self._before))
+        row, column = chosen.nonzero(as_tuple=True)
+        numbers = words[row, column].unsqueeze(1)  # (n, 1)
+        index = rows[first[row]].unsqueeze(1)
+        log_probs[index, self._whole.find(numbers, self.ids.pad)] = FORBIDDEN
+        oov = hypotheses.oov
         if oov is not None and log_probs.size(1) > len(self._begins):
-            own = oov[first, :, 3 if self.settings.exclude_stems else 0]
-            hit = own.unsqueeze(2).eq(words.unsqueeze(1)).any(2) & oov[first, :, 2].eq(Kind.WHOLE)  # (first, pieces)
-            extended = torch.arange(own.size(1), device=own.device) + len(self._begins)
-            columns = torch.cat([columns, extended.where(hit, self.ids.pad)], 1)
-        log_probs[index] = log_probs[index].scatter(1, columns, FORBIDDEN)
+            own = oov[first[row], : log_probs.size(1) - len(self._begins)]  # (n, pieces, 4)
+            hit = own[:, :, 3 if self.settings.exclude_stems else 0].eq(numbers) & own[:, :, 2].eq(Kind.WHOLE)
+            self._hide_copied(log_probs, index.squeeze(1), hit)
 
 
-class _OpenPhrase:
+class _Hypotheses:
     """Where hypotheses stand that are in a phrase.
 
-    tag       (rows,)   the place of its tag
-    words     (rows,)   that it has, the open one included
+    words     (rows,)   of the phrase, the open one included
     length    (rows,)   pieces of its last word
+    last      (rows,)   the kind of the last piece
     """
 
-    def __init__(self, sequence: Tensor, pieces: Pieces, ids: StreamIds) -> None:
-        self.sequence, self.pieces, self._ids = sequence, pieces, ids
-        self._places = torch.arange(sequence.size(1), device=sequence.device)
-        self._tags = ids.is_tag(sequence)
-        begins = pieces.kinds.bitwise_and(1).bool()
-        self.tag = (self._tags * self._places).amax(1)
-        self.words = (begins & self._places.gt(self.tag.unsqueeze(1))).sum(1)
-        self.length = sequence.size(1) - (begins * self._places).amax(1)
+    def __init__(self, sequence: Tensor, oov: Tensor | None, table: PieceTable, reach: int) -> None:
+        self.sequence, self.oov, self._table = sequence, oov, table
+        recent = sequence[:, -reach:]  # a phrase has no more, unless it goes on so as not to repeat another
+        kinds = table.kinds_of(recent, oov)
+        places = torch.arange(1, recent.size(1) + 1, device=sequence.device, dtype=torch.int32)
+        begins = kinds.bitwise_and(1)
+        tag = (kinds.eq(Kind.TAG) * places).amax(1, keepdim=True)
+        self.words = (begins * places.gt(tag)).sum(1)
+        self.length = len(places) + 1 - (begins * places).amax(1)
+        self.last = kinds[:, -1]
 
-    def at(self, rows: Tensor) -> _OpenPhrase:
-        """Those of some rows (k,)."""
-        return _OpenPhrase(self.sequence[rows], self.pieces.at(rows), self._ids)
+    def phrases(self, rows: Tensor, reach: int | None) -> _Phrases:
+        """The phrases of some rows (k,), as far back as so many tokens, None: all."""
+        sequence = self.sequence[rows] if reach is None else self.sequence[rows, -reach:]
+        return _Phrases(self._table.look_up(sequence, None if self.oov is None else self.oov[rows]))
+
+
+class _Phrases:
+    """The phrases of hypotheses; tag (rows,) is the place of the last tag."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self.pieces = pieces
+        self._places = torch.arange(pieces.kinds.size(1), device=pieces.kinds.device)
+        self._tags = pieces.kinds.eq(Kind.TAG)
+        self.tag = (self._tags * self._places).amax(1)
 
     def earlier_tags(self, window: int | None) -> Tensor:
         """Which places (rows, length) are tags of the last so many phrases before the open one, None: of all."""
@@ -264,4 +264,4 @@ class _OpenPhrase:
     @property
     def ends_of_phrases(self) -> Tensor:
         """For each place (rows, length) where the phrase ends, before its ``;``."""
-        return self._last_before(self.pieces.kinds.eq(Kind.STRUCTURE))
+        return self._last_before(self.pieces.kinds.bitwise_and(3).eq(0))

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from onmt_exhird.languages import begins_unspaced
 from onmt_exhird.search.stems import SLASH
+from onmt_exhird.stream import TAGS
 from onmt_exhird.subwords import MARKERS, bare, continues, goes_on
 
 BASE = 0x9E3779B97F4A7C15 | 1  # odd, so that it has an inverse
@@ -30,12 +31,13 @@ REMEMBERED = 1 << 20  # fingerprints
 
 
 class Kind(IntEnum):
-    """What a token is. Those with an odd number begin a word."""
+    """What a token is. Odd numbers begin a word, multiples of four are of none."""
 
     STRUCTURE = 0
     BEGINS = 1
     CONTINUES = 2
-    WHOLE = 3  # and ends it: a marker such as <digit>, a piece of a script without blanks
+    WHOLE = 3  # begins a word and ends it: a marker such as <digit>, a piece of a script without blanks
+    TAG = 4
 
 
 class Pieces(NamedTuple):
@@ -51,10 +53,6 @@ class Pieces(NamedTuple):
     lengths: Tensor
     kinds: Tensor
     keys: Tensor
-
-    def at(self, rows: Tensor) -> Pieces:
-        """Those of some rows (k,)."""
-        return Pieces(*(tensor.index_select(0, rows) for tensor in self))
 
 
 def _code(character: str) -> int:
@@ -148,8 +146,9 @@ class PieceTable:
         self._powers = _powers(device)
         columns = torch.tensor([self._describe(token) for token in tokens], device=device).unbind(1)
         self.vocabulary = Pieces(*columns)  # (vocabulary,) each
-        self.kinds = self.vocabulary.kinds
-        self.kinds[sorted(no_words)] = Kind.STRUCTURE
+        self.vocabulary.kinds[sorted(no_words)] = Kind.STRUCTURE
+        self.vocabulary.kinds[[tokens.index(tag) for tag in TAGS]] = Kind.TAG
+        self.kinds = self.vocabulary.kinds.to(torch.int8)
 
     def _kind(self, token: str) -> Kind:
         if token in MARKERS or (self._unspaced and begins_unspaced(bare(token))):
@@ -168,7 +167,7 @@ class PieceTable:
         return value, length, kind, self._key_of(text) if kind == Kind.WHOLE else 0
 
     def _key_of(self, text: str) -> int:
-        return fingerprint(" ".join(self._key(text.split())))
+        return hash(" ".join(self._key(text.split())))
 
     def whole_words(self, by_keys: bool) -> Index:
         """The whole words of the vocabulary by what they spell, or by what they are compared by."""
@@ -190,13 +189,22 @@ class PieceTable:
         device = self.kinds.device
         return torch.tensor(rows, dtype=torch.long, device=device).view(len(rows), width, 4)
 
+    def kinds_of(self, sequence: Tensor, oov: Tensor | None) -> Tensor:
+        """The kinds alone of extended ids (rows, length): (rows, length)."""
+        size = len(self.kinds)
+        found = self.kinds.take(sequence.clamp(max=size - 1))
+        if oov is None or int(sequence.max()) < size:
+            return found
+        own = oov[:, :, 2].to(torch.int8).gather(1, (sequence - size).clamp(0, oov.size(1) - 1))
+        return found.where(sequence.lt(size), own)
+
     def look_up(self, sequence: Tensor, oov: Tensor | None) -> Pieces:
         """The pieces of extended ids (rows, length), given the rows' part of `out_of_vocabulary`, if there is any."""
         size = len(self.kinds)
         inside = sequence.clamp(max=size - 1)
         found = Pieces(*(tensor.take(inside) for tensor in self.vocabulary))
         copied = sequence.ge(size)
-        if oov is None or not bool(copied.any()):
+        if oov is None or int(sequence.max()) < size:
             return found
         own = (sequence - size).clamp(0, oov.size(1) - 1)
         return Pieces(
@@ -226,10 +234,10 @@ class PieceTable:
             first = torch.full_like(different, len(which)).scatter_reduce_(
                 0, which, torch.arange(len(which), device=which.device), "amin"
             )
-            for number, place in unknown.items():
-                example = int(first[place])
-                row, start = starts[example].tolist()
-                values = pieces.values[row, start : int(ends[example]) + 1].tolist()
+            examples = first[list(unknown.values())]
+            places = torch.cat([starts[examples], ends[examples].unsqueeze(1)], 1).tolist()
+            for number, (row, start, end) in zip(unknown, places, strict=True):
+                values = pieces.values[row, start : end + 1].tolist()
                 # Hypotheses that a beam only keeps to fill its places may hold anything.
                 keys[number] = self._key_of("".join(self._spelt.get(value, "") for value in values))
         return torch.tensor([keys[number] for number in numbers], device=runs.device)[which]
