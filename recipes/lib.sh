@@ -19,6 +19,7 @@ export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} # on a busy machine threads w
 
 # What the options set.
 output='' model='exhird-h' seeds='3435' windows='' minutes=0 stages=$all_stages
+subwords=0 text_options=() subword_options=()
 dry_run=false gpu=false
 train_files=() valid_files=() test_files=() exclude_files=() train_options=()
 
@@ -88,6 +89,13 @@ training_option() {
     [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--vocab-size takes a whole number from 1 on, not '$2'"
     vocab_words=$2
     ;;
+  --subwords)
+    need "$1" $#
+    [[ $2 =~ ^[1-9][0-9]*$ ]] || die "--subwords takes a whole number from 1 on, not '$2'"
+    subwords=$2
+    ;;
+  --tokenizer | --subword-type) need "$1" $# && subword_options+=("$1=$2") ;;
+  --language | --case | --accents | --digits) need "$1" $# && text_options+=("$1=$2") ;;
   --train | --valid | --test | --exclude-titles) file_option "$@" ;;
   --)
     train_options=("${@:2}")
@@ -96,6 +104,10 @@ training_option() {
   *) common_option "$@" ;;
   esac
 }
+
+# What a run needs to know of its text if that is not English words, for onmt_build_vocab and onmt_train.
+uses_text() { ((subwords || ${#text_options[@]})); }
+text_of_data=(-transforms keyphrase -keyphrase_text text.json)
 
 file_option() { # an option with one or more files, up to the next option
   local option=$1 files=()

@@ -26,24 +26,49 @@ prepare() { # LABEL SPLIT FOLDER OPTION... -- FILE...
 cut_vocabulary='NR <= size {print; seen[$1]}
   END {n = split("<p_start> <a_start> ;", need, " "); for (i = 1; i <= n; i++) if (!(need[i] in seen)) print need[i] "\t1"}'
 
+# Subwords are trained on the training data, and counted there; no keyphrase is unknown to a model that has them.
+prepare_pieces() { # OPTION-OF-PREPARE...
+  local data=$output/data
+  if wants prepare; then
+    prepare "prepare valid" valid "$data" "${text_options[@]}" -- "${valid_files[@]}"
+    prepare "prepare train" train "$data" "--subwords=$subwords" "${subword_options[@]}" "${text_options[@]}" "$@" -- \
+      "${train_files[@]}"
+  fi
+  if wants vocab; then
+    stage "count pieces" "$output/.stages/count-pieces" "$output/logs/count-pieces.log" "$data/train.src" \
+      "$data/train.tgt" "$data/text.json" -- "$data/vocab.txt" -- \
+      in_folder "$data" onmt_build_vocab -config "$root/recipes/words.yaml" -n_sample -1 "${text_of_data[@]}"
+    cut_to_size "$data/vocab.txt"
+  fi
+}
+
+cut_to_size() { # VOCABULARY
+  stage "vocab" "$output/.stages/vocab" "$output/logs/vocab.log" "$1" -- "$output/vocab.txt" -- \
+    into "$output/vocab.txt" awk -v size="$vocab_words" "$cut_vocabulary" "$1"
+}
+
 # Words are counted in the training data as it is. What is trained on lacks the absent keyphrases that no model of this
 # vocabulary can write, as in the paper.
 prepare_for_training() {
   local exclude=()
   ((${#exclude_files[@]} == 0)) || exclude=(--exclude-titles "${exclude_files[@]}")
+  if ((subwords)); then
+    prepare_pieces "${exclude[@]}"
+    return
+  fi
   if wants prepare; then
-    prepare "prepare valid" valid "$output/data" -- "${valid_files[@]}"
-    prepare "prepare words" train "$output/words" "${exclude[@]}" -- "${train_files[@]}"
+    prepare "prepare valid" valid "$output/data" "${text_options[@]}" -- "${valid_files[@]}"
+    prepare "prepare words" train "$output/words" "${text_options[@]}" "${exclude[@]}" -- "${train_files[@]}"
   fi
   if wants vocab; then
     stage "count words" "$output/.stages/count-words" "$output/logs/count-words.log" "$output/words/train.src" \
       "$output/words/train.tgt" -- "$output/words/vocab.txt" -- \
       in_folder "$output/words" onmt_build_vocab -config "$root/recipes/words.yaml" -n_sample -1
-    stage "vocab" "$output/.stages/vocab" "$output/logs/vocab.log" "$output/words/vocab.txt" -- "$output/vocab.txt" -- \
-      into "$output/vocab.txt" awk -v size="$vocab_words" "$cut_vocabulary" "$output/words/vocab.txt"
+    cut_to_size "$output/words/vocab.txt"
   fi
   if wants prepare && { $dry_run || wants vocab || [[ -f $output/vocab.txt ]]; }; then
-    prepare "prepare train" train "$output/data" --vocab "$output/vocab.txt" "${exclude[@]}" -- "${train_files[@]}"
+    prepare "prepare train" train "$output/data" "${text_options[@]}" --vocab "$output/vocab.txt" "${exclude[@]}" -- \
+      "${train_files[@]}"
   fi
 }
 
@@ -59,20 +84,21 @@ ask() { python "$root/tools/run_folder.py" "$@"; }
 train_seed() { # SEED
   local name=$model-$1 folder=$output/$model-$1 label="train $model, seed $1" command mark left last
   local size=$((vocab_words + 7)) # four special tokens, and the three that may be added; the file has no more
-  local begun=$folder/.stages/train.begun data=$output/data
+  local begun=$folder/.stages/train.begun data=$output/data text=()
   command=(onmt_train -config "$(configuration)" -src_vocab ../vocab.txt -src_vocab_size "$size"
     -tgt_vocab_size "$size" -save_model "../$name/model" -keep_checkpoint 5 -seed "$1")
   ! $gpu || command+=(-world_size 1 -gpu_ranks 0)
+  ! uses_text || command+=("${text_of_data[@]}") text=("$data/text.json")
   command+=("${train_options[@]}")
   if $dry_run; then
     printf '%s\n' "$(shown in_folder "$data" "${command[@]}" -train_minutes "$minutes")"
     return
   fi
-  for last in "$data"/{train,valid}.{src,tgt} "$output/vocab.txt"; do
+  for last in "$data"/{train,valid}.{src,tgt} "$output/vocab.txt" "${text[@]}"; do
     [[ -e $last ]] || die "$label needs $last, which an earlier stage makes: run that one first"
   done
   mark=$(fingerprint "$(shown in_folder "$data" "${command[@]}")" "$data"/{train,valid}.{src,tgt} "$output/vocab.txt" \
-    "$root/recipes/kp20k/exhird.yaml" "$(configuration)")
+    "${text[@]}" "$root/recipes/kp20k/exhird.yaml" "$(configuration)")
   if [[ -f $begun && $(<"$begun") != "$mark" ]]; then
     diff "$begun" <(printf '%s\n' "$mark") | sed -n 's/^[<>]/   &/p' >&2 || true
     die "$folder was trained with other options or data (<) than those of now (>): remove it, or choose another --output"
@@ -241,7 +267,9 @@ train_and_test() { # DATASET PAPER-WINDOW [OPTION-OF-THE-TABLE...]
   output=$(absolute "$output")
   check_commands
   check_files "${train_files[@]}" "${valid_files[@]}" "${test_files[@]}" "${exclude_files[@]}"
-  ! wants prepare || prepare "prepare $dataset" "$split" "$output/data" -- "${test_files[@]}"
+  ((subwords || ${#subword_options[@]} == 0)) || die "${subword_options[0]%%=*} says how to train subwords: add --subwords N"
+  ((subwords == 0)) || vocab_words=$((2 * subwords)) # there are some more pieces, since one may begin a word or go on
+  ! wants prepare || prepare "prepare $dataset" "$split" "$output/data" "${text_options[@]}" -- "${test_files[@]}"
   prepare_for_training
   for seed in $seeds; do
     folders+=("$output/$model-$seed")

@@ -42,7 +42,7 @@ GERMAN = Language(
     },
     endings=("", "en", "s"),
     syllables=("bö", "lau", "mü", "ster", "kra", "wen", "tho", "gru", "ßel", "pfi"),
-    titles=("{key} für kleine Betriebe", "Über die {key} in alten Städten"),
+    titles=("{key} statt {other} für kleine Betriebe", "Von der {other} zur {key}"),
     openings=("Wir stellen eine neue {key} vor.", "Dieser Aufsatz führt die {key} ein."),
     further=("Sie beruht auf der {key}.", "Dazu kommt eine {key}."),
     namings=("Das Ergebnis heißt {name}.", "Wir nennen es {name}."),
@@ -60,7 +60,7 @@ CHINESE = Language(
     },
     endings=("",),
     syllables=("卡", "洛", "梅", "塔", "波", "里", "尼", "萨", "维", "多"),
-    titles=("面向小型企业的{key}", "论{key}在城市中的应用"),
+    titles=("以{key}代替{other}", "从{other}到{key}"),
     openings=("本文提出一种新的{key}方法。", "我们介绍一种{key}技术。"),
     further=("该方法建立在{key}之上。", "此外还使用了{key}。"),
     namings=("结果称为{name}系统。", "我们把它命名为{name}系统。"),
@@ -105,7 +105,7 @@ def make_document(random: Random, code: str) -> dict[str, object]:
     opening = random.choice(language.openings).format(key=keys[0][0])
     random.shuffle(present)
     return {
-        "title": random.choice(language.titles).format(key=keys[0][0]),
+        "title": random.choice(language.titles).format(key=keys[0][0], other=others[0][0]),
         "abstract": language.blank.join([opening, *middle, closing]),
         "keywords": [*present, keys[0][1]],
     }

@@ -193,7 +193,7 @@ class PieceConstraint(StreamConstraint):
     def _hide_whole_words(self, log_probs: Tensor, rows: Tensor, hypotheses: _Hypotheses, state: Tensor) -> None:
         """Forbid whole words as first words where they are excluded."""
         first = state.eq(State.FIRST).nonzero().squeeze(1)
-        if self.settings.exclusive_window == 0 or not len(first):
+        if self.settings.exclusive_window == 0 or not hypotheses.have_whole_words(first):
             return
         words, chosen, _ = self._first_words(hypotheses.phrases(first, self._before))
         row, column = chosen.nonzero(as_tuple=True)
@@ -225,6 +225,13 @@ class _Hypotheses:
         self.words = (begins * places.gt(tag)).sum(1)
         self.length = len(places) + 1 - (begins * places).amax(1)
         self.last = kinds[:, -1]
+
+    def have_whole_words(self, rows: Tensor) -> bool:
+        """Whether any of some rows (k,) has one. No other word equals one of them."""
+        if not len(rows):
+            return False
+        kinds = self._table.kinds_of(self.sequence[rows], None if self.oov is None else self.oov[rows])
+        return bool(kinds.eq(Kind.WHOLE).any())
 
     def phrases(self, rows: Tensor, reach: int | None) -> _Phrases:
         """The phrases of some rows (k,), as far back as so many tokens, None: all."""

@@ -6,7 +6,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../pipeline.sh"
 
 usage() {
   cat <<TEXT
-From raw records to keyphrases and scores, for any corpus in a language whose words are separated by blanks.
+From raw records to keyphrases and scores, for any corpus.
 
   $0 --train FILE... --valid FILE... --test FILE... [OPTION...] [-- OPTION-OF-ONMT_TRAIN...]
 
@@ -18,6 +18,9 @@ From raw records to keyphrases and scores, for any corpus in a language whose wo
   --seeds N,N        one model for each; default: 3435
   --minutes N        train each at most so long, then validate, save and go on; default 0: to the end
   --vocab-size N     so many of the most frequent words; default: 50000
+  --subwords N       instead of words, about N pieces of them (docs/languages.md); with --tokenizer pyonmttok, or
+                     --subword-type bpe, other ones than sentencepiece's unigram
+  --language CODE    such as de or zh, and --case, --accents, --digits, as exhird prepare has them; default: en
   --windows K,K      of exclusive search, also 'all'; 0 is without; default: 0,1, and for exhird-s 0
   --stage NAME,NAME  only these: prepare, vocab, train, translate, evaluate
   --gpu              use the first GPU

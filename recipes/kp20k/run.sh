@@ -20,6 +20,9 @@ From KP20k's raw files to the paper's table: prepare, vocabulary, train, search,
   --seeds N,N        one model for each; default: the paper's 34,343,3435
   --minutes N        train each at most so long, then validate, save and go on; default 0: to the end
   --vocab-size N     so many of the most frequent words; default: 50000
+  --subwords N       instead of words, about N pieces of them (docs/languages.md); with --tokenizer pyonmttok, or
+                     --subword-type bpe, other ones than sentencepiece's unigram
+  --language CODE    such as de or zh, and --case, --accents, --digits, as exhird prepare has them; default: en
   --windows K,K      of exclusive search, also 'all'; 0 is without; default: 0,1, and for exhird-s 0
   --stage NAME,NAME  only these: prepare, vocab, train, translate, evaluate
   --gpu              use the first GPU
