@@ -17,6 +17,7 @@ from onmt_exhird.text import TextRules, stem_words
 from onmt_exhird.textmodel import TextModel
 
 WORD_PIECES = 16  # of a word at most; of one that is excluded as it stands, more
+NEAR = 24  # tokens that a phrase has at most, almost always: only if it has more are more of them looked at
 
 
 def build_constraint(
@@ -77,8 +78,7 @@ class PieceConstraint(StreamConstraint):
                 "-keyphrase_text file that training has"
             )
         window = settings.exclusive_window
-        # Phrases go on beyond their limit only where none may repeat another, or its first word.
-        self._before = None if window is None or settings.exclude_phrases else (window + 2) * self._reach
+        self._compared = None if window is None else window + 1  # phrases, the open one included
         if not bool(kinds.eq(Kind.BEGINS).any()) and (window is None or window >= len(spare)):
             max_phrases = min(max_phrases, len(spare))
         self._going_on = self._continues.nonzero().squeeze(1)[:1].tolist()
@@ -127,7 +127,7 @@ class PieceConstraint(StreamConstraint):
         if self.settings.exclusive_window != 0:
             rows = (inside & hypotheses.words.eq(1)).nonzero().squeeze(1)
             if len(rows):
-                words, chosen, own = self._first_words(hypotheses.phrases(rows, self._before))
+                words, chosen, own = self._first_words(hypotheses.phrases(rows, self._compared))
                 excluded[rows] = (words.eq(words.gather(1, own)) & chosen).any(1)
         return excluded
 
@@ -174,8 +174,9 @@ class PieceConstraint(StreamConstraint):
         for where, bias, begins in ((no_begin, self._no_begin, True), (no_more, self._no_more, False)):
             some = where.nonzero().squeeze(1)
             if len(some):
-                # Adding minus infinity to a row takes one pass over it; choosing what to fill takes three.
-                log_probs[:, :size].index_add_(0, rows[some], bias.to(log_probs).expand(len(some), -1))
+                # To add minus infinity is quicker than to fill what a mask chooses; index_add_ is the slowest.
+                part = log_probs[:, :size].index_select(0, rows[some]).add_(bias.to(log_probs))
+                log_probs[:, :size].index_copy_(0, rows[some], part)
                 if own is not None:
                     kinds = own[some].bitwise_and(1).bool() if begins else own[some].eq(Kind.CONTINUES)
                     self._hide_copied(log_probs, rows[some], kinds)
@@ -195,7 +196,7 @@ class PieceConstraint(StreamConstraint):
         first = state.eq(State.FIRST).nonzero().squeeze(1)
         if self.settings.exclusive_window == 0 or not hypotheses.have_whole_words(first):
             return
-        words, chosen, _ = self._first_words(hypotheses.phrases(first, self._before))
+        words, chosen, _ = self._first_words(hypotheses.phrases(first, self._compared))
         row, column = chosen.nonzero(as_tuple=True)
         numbers = words[row, column].unsqueeze(1)  # (n, 1)
         index = rows[first[row]].unsqueeze(1)
@@ -217,14 +218,22 @@ class _Hypotheses:
 
     def __init__(self, sequence: Tensor, oov: Tensor | None, table: PieceTable, reach: int) -> None:
         self.sequence, self.oov, self._table = sequence, oov, table
-        recent = sequence[:, -reach:]  # a phrase has no more, unless it goes on so as not to repeat another
-        kinds = table.kinds_of(recent, oov)
-        places = torch.arange(1, recent.size(1) + 1, device=sequence.device, dtype=torch.int32)
+        kinds, tag = self._last_tag(NEAR)
+        if not bool(tag.all()):  # a phrase has no more tokens than that, unless it goes on so as not to repeat another
+            kinds, tag = self._last_tag(reach)
         begins = kinds.bitwise_and(1)
-        tag = (kinds.eq(Kind.TAG) * places).amax(1, keepdim=True)
+        places = self._places(kinds)
         self.words = (begins * places.gt(tag)).sum(1)
         self.length = len(places) + 1 - (begins * places).amax(1)
         self.last = kinds[:, -1]
+
+    def _last_tag(self, reach: int) -> tuple[Tensor, Tensor]:
+        """The kinds of the last so many tokens (rows, n), and the place of the last tag there (rows, 1), 0: none."""
+        kinds = self._table.kinds_of(self.sequence[:, -reach:], self.oov)
+        return kinds, (kinds.eq(Kind.TAG) * self._places(kinds)).amax(1, keepdim=True)
+
+    def _places(self, kinds: Tensor) -> Tensor:
+        return torch.arange(1, kinds.size(1) + 1, device=kinds.device, dtype=torch.int32)
 
     def have_whole_words(self, rows: Tensor) -> bool:
         """Whether any of some rows (k,) has one. No other word equals one of them."""
@@ -233,10 +242,14 @@ class _Hypotheses:
         kinds = self._table.kinds_of(self.sequence[rows], None if self.oov is None else self.oov[rows])
         return bool(kinds.eq(Kind.WHOLE).any())
 
-    def phrases(self, rows: Tensor, reach: int | None) -> _Phrases:
-        """The phrases of some rows (k,), as far back as so many tokens, None: all."""
-        sequence = self.sequence[rows] if reach is None else self.sequence[rows, -reach:]
-        return _Phrases(self._table.look_up(sequence, None if self.oov is None else self.oov[rows]))
+    def phrases(self, rows: Tensor, count: int | None) -> _Phrases:
+        """The phrases of some rows (k,): the last so many are all there, None: all of them."""
+        sequence, oov = self.sequence[rows], None if self.oov is None else self.oov[rows]
+        if count is not None and sequence.size(1) > count * NEAR:
+            near = _Phrases(self._table.look_up(sequence[:, -count * NEAR :], oov))
+            if near.have(count):
+                return near
+        return _Phrases(self._table.look_up(sequence, oov))
 
 
 class _Phrases:
@@ -247,6 +260,10 @@ class _Phrases:
         self._places = torch.arange(pieces.kinds.size(1), device=pieces.kinds.device)
         self._tags = pieces.kinds.eq(Kind.TAG)
         self.tag = (self._tags * self._places).amax(1)
+
+    def have(self, count: int) -> bool:
+        """Whether every row has so many phrases."""
+        return bool(self._tags.sum(1).ge(count).all())
 
     def earlier_tags(self, window: int | None) -> Tensor:
         """Which places (rows, length) are tags of the last so many phrases before the open one, None: of all."""

@@ -192,7 +192,7 @@ class PieceTable:
     def kinds_of(self, sequence: Tensor, oov: Tensor | None) -> Tensor:
         """The kinds alone of extended ids (rows, length): (rows, length)."""
         size = len(self.kinds)
-        found = self.kinds.take(sequence.clamp(max=size - 1))
+        found = self.kinds[sequence.clamp(max=size - 1)]
         if oov is None or int(sequence.max()) < size:
             return found
         own = oov[:, :, 2].to(torch.int8).gather(1, (sequence - size).clamp(0, oov.size(1) - 1))
