@@ -29,7 +29,7 @@ from onmt_exhird.text import ENGLISH
 
 SPECIALS = [UNK, PAD, BOS, EOS, PRESENT, ABSENT, END, DIGIT]
 PIECES, DOCUMENTS, LENGTH, PHRASES = 8000, 128, 220, 8
-ENDS = 4.0  # how much a phrase likes to end, so that it has two or three pieces
+ENDS = 9.0  # how much a phrase likes to end
 CASES: dict[str, dict[str, Any]] = {
     "none": {},
     "window 1": {"exclusive_window": 1},
@@ -52,6 +52,7 @@ def build_model(size: int) -> Any:
     model = Architecture("exhird", size, 100, 300, encoder_layers=2).build(SpecialIds(0, 1, 2, 3, 6))
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.08)
+    torch.nn.init.normal_(model.generator.weight, std=0.4)  # a trained model is rather sure of what comes next
     model.generator.bias.data[SPECIALS.index(END)] = ENDS
     model.generator = lay_out(model.eval().requires_grad_(False).generator, scored=False)
     return model
