@@ -249,9 +249,8 @@ def _fold_word(word: str, rules: TextRules) -> tuple[str, list[int], list[int]]:
 
     Marks that Unicode puts into another order keep the order of their places: they belong to one letter anyway.
     """
-    if word.isalpha() and _patterns(rules).word.fullmatch(
-        whole := fold(word, rules)
-    ):  # one token, whichever letter comes from which
+    is_word = _patterns(rules).word.fullmatch
+    if word.isalpha() and is_word(whole := fold(word, rules)):  # one token, whichever letter comes from which
         return whole, [0] * len(whole), [len(word)] * len(whole)
     origins = [place for place, sign in enumerate(word) for _ in unicodedata.normalize("NFKD", sign)]
     lower = _lower(unicodedata.normalize("NFKD", word), rules)
