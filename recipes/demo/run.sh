@@ -79,7 +79,7 @@ search "$model.pred"
 search "$model.exclusive.pred" -exclusive_search -exclusive_window 1
 
 say "6. A few documents"
-python "$root/tools/side_by_side.py" --src test.src --gold test.tgt --pred "$model.pred" --count 4
+python "$root/recipes/side_by_side.py" --src test.src --gold test.tgt --pred "$model.pred" --count 4
 
 say "7. exhird evaluate: all 300 held-out documents"
 exhird evaluate --src test.src --gold test.tgt --pred "$model.pred" --pred "$model.exclusive.pred"
