@@ -192,14 +192,10 @@ def test_several_threads_may_use_one_generator(exhird: KeyphraseGenerator) -> No
             assert [result.texts for result in pool.map(exhird, documents)] == expected
 
 
-def _in_another_process(generator: KeyphraseGenerator, text: str) -> list[str]:
-    return generator(text).texts
-
-
 def test_pickles_to_a_spawned_process(exhird: KeyphraseGenerator) -> None:
     text = texts(1)[0]
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(_in_another_process, (exhird, text)) == exhird(text).texts
+        assert pool.apply(exhird, (text,)).texts == exhird(text).texts
 
 
 ALONE = """
