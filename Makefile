@@ -6,8 +6,8 @@ BIN = $(VENV)/bin
 # On a busy machine the threads of a matrix product would spin for each other.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help setup test lint unit demo test-models test-browser test-faults test-pinned test-processors test-upstream \
-	clean
+.PHONY: help setup test lint unit demo docs test-models test-browser test-faults test-package test-pinned test-processors \
+	test-upstream clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -28,7 +28,7 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/shellcheck -x recipes/*.sh recipes/*/run.sh
+	$(BIN)/shellcheck -x recipes/*.sh recipes/*/run.sh tools/checks/*.sh
 
 unit: $(VENV)/.ready
 	$(BIN)/pytest -q --cov --cov-report=term:skip-covered
@@ -62,6 +62,13 @@ test-browser: $(VENV)/.ready  ## drive the page in a browser (a minute; installs
 
 test-faults: $(VENV)/.ready  ## kill trainings at random moments, fill the disk, cut checkpoints short (minutes)
 	$(BIN)/pytest -v -s -m faults tests/bridge/test_faults.py
+
+docs: $(VENV)/.ready  ## run what the documentation and the notebooks show, and write its output anew
+	$(BIN)/python tests/helpers/blocks.py README.md docs/*.md
+	$(BIN)/python tests/helpers/notebooks.py notebooks/*.ipynb
+
+test-package: $(VENV)/.ready  ## a wheel and a source distribution, each in an empty environment (minutes)
+	PYTHON=$(PYTHON) tools/checks/package.sh
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
 	$(PINNED)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .

@@ -68,12 +68,15 @@ class Reader:
         return self.document.spans[place][0], self.document.spans[place + count - 1][1]
 
     def keyphrase(self, raw: Raw, attention: PhraseAttention | None = None) -> Keyphrase | None:
-        """A phrase for people; None if it cannot be read: an unknown word, a number that stands nowhere."""
+        """A phrase for people; None if it cannot be read: an unknown word, a number that stands nowhere.
+
+        Nor can one that says one word twice, as "tree tree", and stands nowhere: 80 of 1.8 million of authors do.
+        """
         if not NEVER.isdisjoint(raw.words) or not any(word == DIGIT or word[0].isalnum() for word in raw.words):
             return None
         count, places = len(raw.words), self.occurrences(stem_words(raw.words))
         words = list(raw.words)
-        if not places and DIGIT in words:
+        if not places and (DIGIT in words or len(words) > len(set(words)) == 1):
             return None
         for number, word in enumerate(words):
             if word == DIGIT:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any, overload
 
 Span = tuple[int, int]  # characters text[start:end] of the document
@@ -141,6 +142,30 @@ class Keyphrases(Sequence[Keyphrase]):
     def absent(self) -> tuple[Keyphrase, ...]:
         """Those that do not."""
         return tuple(phrase for phrase in self.phrases if not phrase.present)
+
+    def marks(self) -> list[Span]:
+        """What of the document is in a phrase: spans that do not overlap, in order.
+
+        >>> phrases = [Keyphrase(text, text, True, 0.5, (span,)) for text, span in (("a b", (0, 3)), ("b", (2, 3)))]
+        >>> Keyphrases(tuple(phrases), "a b").marks()
+        [(0, 3)]
+        """
+        marks: list[Span] = []
+        for start, end in sorted(span for phrase in self.phrases for span in phrase.spans):
+            if marks and start <= marks[-1][1]:
+                marks[-1] = (marks[-1][0], max(end, marks[-1][1]))
+            else:
+                marks.append((start, end))
+        return marks
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the document with its present phrases marked, and the absent ones."""
+        parts, done = [], 0
+        for start, end in self.marks():
+            parts += [escape(self.document[done:start]), f"<mark>{escape(self.document[start:end])}</mark>"]
+            done = end
+        inferred = ", ".join(f"<em>{escape(phrase.text)}</em>" for phrase in self.absent)
+        return f"<p>{''.join(parts)}{escape(self.document[done:])}</p>" + (f"<p>{inferred}</p>" if inferred else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as it goes into JSON."""

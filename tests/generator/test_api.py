@@ -109,6 +109,15 @@ def test_surfaces_are_as_the_document_writes_them(exhird: KeyphraseGenerator) ->
     assert reader.keyphrase(Raw(("turing", "'s", "proof"), 0, 0.5)).text == "turing's proof"
 
 
+def test_a_word_said_twice_must_stand_in_the_document() -> None:
+    from onmt_exhird.generator.phrases import Raw, Reader
+
+    reader = Reader(read_document("The fox, Vulpes vulpes"))
+    assert reader.keyphrase(Raw(("vulpes", "vulpes"), 0, 0.5)).surface == "Vulpes vulpes"
+    assert reader.keyphrase(Raw(("fox", "fox"), 0, 0.5)) is None
+    assert reader.keyphrase(Raw(("fox", "fox", "hunt"), 0, 0.5)).text == "fox fox hunt"
+
+
 def test_title_and_body_are_told_apart_and_the_spans_are_of_both(exhird: KeyphraseGenerator) -> None:
     title, body = "Quiet Graphs", "We colour quiet graphs."
     pair = exhird((title, body))
@@ -154,24 +163,29 @@ def test_options_are_the_models_own_unless_given(exhird: KeyphraseGenerator) -> 
 
 
 def test_attention_says_where_the_decoder_looked(generator: KeyphraseGenerator) -> None:
-    text = "fast graphs zuvoka and a tree " * 4
-    plain, result = generator(text, window=2, max_phrases=6), generator(text, window=2, max_phrases=6, attention=True)
-    assert plain.texts == result.texts and plain.tokens is None and result.tokens is not None
-    assert [token.text for token in result.tokens] == tokenize(text)
-    assert all(text[slice(*token.span)].lower() == token.text for token in result.tokens)
-    for phrase in result:
-        attention = phrase.attention
-        assert attention is not None and len(attention.words) >= 1 and len(attention.forbidden) <= 2
-        levels = [word.weights for word in attention.words]
-        levels += [attention.weights] if attention.weights is not None else []
-        assert all(len(weights) == len(result.tokens) for weights in levels)
-        assert [sum(weights) for weights in levels] == pytest.approx([1.0] * len(levels), abs=1e-3)
-        assert (attention.weights is not None) == (generator.config["architecture"]["decoder"] == "exhird")
-        for word in attention.words:
-            assert 0 <= word.copied <= 1
-            assert word.word != "zuvoka" or word.copied == pytest.approx(1.0, abs=1e-4)  # there is no other way
-            assert word.word in tokenize(text) or word.copied == 0.0
-    assert result.to_dict()["keyphrases"][0]["attention"]["words"]
+    found = []
+    for text in ("fast graphs zuvoka and a tree " * 4, "a quiet tree and fast graphs zuvoka " * 4):
+        plain, result = (
+            generator(text, window=2, max_phrases=6),
+            generator(text, window=2, max_phrases=6, attention=True),
+        )
+        assert plain.texts == result.texts and plain.tokens is None and result.tokens is not None
+        assert [token.text for token in result.tokens] == tokenize(text)
+        assert all(text[slice(*token.span)].lower() == token.text for token in result.tokens)
+        for phrase in result:
+            attention = phrase.attention
+            assert attention is not None and len(attention.words) >= 1 and len(attention.forbidden) <= 2
+            levels = [word.weights for word in attention.words]
+            levels += [attention.weights] if attention.weights is not None else []
+            assert all(len(weights) == len(result.tokens) for weights in levels)
+            assert [sum(weights) for weights in levels] == pytest.approx([1.0] * len(levels), abs=1e-3)
+            assert (attention.weights is not None) == (generator.config["architecture"]["decoder"] == "exhird")
+            for word in attention.words:
+                assert 0 <= word.copied <= 1
+                assert word.word != "zuvoka" or word.copied == pytest.approx(1.0, abs=1e-4)  # there is no other way
+                assert word.word in tokenize(text) or word.copied == 0.0
+        found += result.to_dict()["keyphrases"]
+    assert found and all(one["attention"]["words"] for one in found)
 
 
 def test_attention_is_of_the_step_that_wrote_the_word(exhird: KeyphraseGenerator) -> None:
@@ -243,3 +257,15 @@ def test_of_several_parts_the_first_counts_most_and_others_must_agree() -> None:
 
     found = vote([part(graph=0.3, tree=0.1), part(proof=0.9, heap=0.5), part(proof=0.7, graph=0.4), part(sort=1.0)])
     assert [(phrase.text, phrase.score) for phrase in found] == [("graph", 0.4), ("proof", 0.9), ("tree", 0.1)]
+
+
+def test_shows_itself_in_a_notebook_and_hides_no_markup() -> None:
+    from onmt_exhird.generator.results import Keyphrase, Keyphrases
+
+    phrases = (
+        Keyphrase("b tree", "B-tree", True, 0.5, ((4, 10),)),
+        Keyphrase("tree", "tree", True, 0.5, ((6, 10), (13, 18))),
+        Keyphrase("a <b>", None, False, 0.1, ()),
+    )
+    shown = Keyphrases(phrases, "The B-tree <treès>")._repr_html_()
+    assert shown == "<p>The <mark>B-tree</mark> &lt;t<mark>reès&gt;</mark></p><p><em>a &lt;b&gt;</em></p>"
