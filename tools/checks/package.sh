@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 "$python" -m venv build
-build/bin/pip install --quiet --disable-pip-version-check build setuptools wheel
+build/bin/pip install --quiet --disable-pip-version-check build 'setuptools>=68' wheel
 cp -r "$root" source
 rm -rf source/.venv* source/build source/*.egg-info
 build/bin/python -m build --no-isolation --outdir dist source >build.log || { cat build.log; exit 1; }
