@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,8 @@ def test_what_is_shown_comes_out(path: Path) -> None:
     with blocks.place_for(text) as place:
         for _, steps, run in blocks.each_block(text):
             for step in steps:
+                if step.source.startswith("curl ") and not shutil.which("curl"):
+                    continue
                 found = run(place, step)
                 assert blocks.alike(step.output, found), f"{step.source}{found}"
 
