@@ -68,7 +68,7 @@ docs: $(VENV)/.ready  ## run what the documentation and the notebooks show, and 
 	$(BIN)/python tests/helpers/notebooks.py notebooks/*.ipynb
 
 test-package: $(VENV)/.ready  ## a wheel and a source distribution, each in an empty environment (minutes)
-	PYTHON=$(PYTHON) tools/checks/package.sh
+	PATH="$(CURDIR)/$(BIN):$$PATH" PYTHON=$(PYTHON) tools/checks/package.sh
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
 	$(PINNED)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .

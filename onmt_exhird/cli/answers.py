@@ -197,11 +197,7 @@ def _cells(result: Keyphrases) -> list[str]:
 
 def highlight(result: Keyphrases) -> str:
     """The document with its present phrases coloured; below, the absent ones."""
-    text = result.document.translate(_HARMLESS)
-    parts: list[str] = []
-    done = 0
-    for start, end in result.marks():
-        parts += [text[done:start], _COLOUR, text[start:end], _PLAIN]
-        done = end
+    pieces = ((piece.translate(_HARMLESS), marked) for piece, marked in result.pieces())
+    text = "".join(f"{_COLOUR}{piece}{_PLAIN}" if marked else piece for piece, marked in pieces)
     absent = SEPARATOR.join(phrase.text for phrase in result.absent)
-    return "".join([*parts, text[done:]]) + (f"\nabsent: {absent}" if absent else "")
+    return text + (f"\nabsent: {absent}" if absent else "")

@@ -143,12 +143,12 @@ class Keyphrases(Sequence[Keyphrase]):
         """Those that do not."""
         return tuple(phrase for phrase in self.phrases if not phrase.present)
 
-    def marks(self) -> list[Span]:
-        """What of the document is in a phrase: spans that do not overlap, in order.
+    def pieces(self) -> Iterator[tuple[str, bool]]:
+        """The document in pieces, each with whether it is in a phrase.
 
-        >>> phrases = [Keyphrase(text, text, True, 0.5, (span,)) for text, span in (("a b", (0, 3)), ("b", (2, 3)))]
-        >>> Keyphrases(tuple(phrases), "a b").marks()
-        [(0, 3)]
+        >>> phrases = [Keyphrase(text, text, True, 0.5, (span,)) for text, span in (("a b", (0, 3)), ("b c", (2, 5)))]
+        >>> list(Keyphrases(tuple(phrases), "a b c d").pieces())
+        [('a b c', True), (' d', False)]
         """
         marks: list[Span] = []
         for start, end in sorted(span for phrase in self.phrases for span in phrase.spans):
@@ -156,16 +156,19 @@ class Keyphrases(Sequence[Keyphrase]):
                 marks[-1] = (marks[-1][0], max(end, marks[-1][1]))
             else:
                 marks.append((start, end))
-        return marks
+        done = 0
+        for start, end in [*marks, (len(self.document), len(self.document))]:
+            if done < start:
+                yield self.document[done:start], False
+            if start < end:
+                yield self.document[start:end], True
+            done = end
 
     def _repr_html_(self) -> str:
         """How a notebook shows it: the document with its present phrases marked, and the absent ones."""
-        parts, done = [], 0
-        for start, end in self.marks():
-            parts += [escape(self.document[done:start]), f"<mark>{escape(self.document[start:end])}</mark>"]
-            done = end
+        text = "".join(f"<mark>{escape(piece)}</mark>" if marked else escape(piece) for piece, marked in self.pieces())
         inferred = ", ".join(f"<em>{escape(phrase.text)}</em>" for phrase in self.absent)
-        return f"<p>{''.join(parts)}{escape(self.document[done:])}</p>" + (f"<p>{inferred}</p>" if inferred else "")
+        return f"<p>{text}</p>" + (f"<p>{inferred}</p>" if inferred else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as it goes into JSON."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import onmt.trainer
-import pyonmttok
 import pytest
 import torch
-from helpers.bridge_models import DOCUMENTS, OPTIONS, WORDS, decode, losses, make_batch, options
+from helpers.bridge_models import DOCUMENTS, OPTIONS, WORDS, build, decode, losses, make_batch, make_vocabs, options
 from onmt.decoders.decoder import InputFeedRNNDecoder
 from onmt.inputters import text_utils
 from onmt.inputters.text_utils import numericalize, tensorify
-from onmt.model_builder import build_base_model
 from onmt.modules import CopyGenerator
 
 from onmt_exhird.nn.losses import stream_losses
@@ -20,23 +18,12 @@ from onmt_exhird.nn.losses import stream_losses
 
 @pytest.fixture(scope="module")
 def vocabs() -> dict[str, Any]:
-    vocab = pyonmttok.build_vocab_from_tokens(WORDS)
-    vocab.default_id = 0
-    return {"src": vocab, "tgt": vocab, "data_task": "seq2seq", "decoder_start_token": "<s>"}
-
-
-def build_model(opt: Any, vocabs: dict[str, Any]) -> Any:
-    """A model with random parameters: upstream leaves some of them as the memory was."""
-    torch.manual_seed(3)
-    model = build_base_model(opt, vocabs)
-    for parameter in model.parameters():
-        torch.nn.init.uniform_(parameter, -0.7, 0.7)
-    return model.eval()
+    return make_vocabs(WORDS)
 
 
 @pytest.fixture(params=list(OPTIONS))
 def model(request: pytest.FixtureRequest, vocabs: dict[str, Any]) -> Any:
-    return build_model(options(request.param), vocabs)
+    return build(options(request.param), vocabs).eval()
 
 
 def test_rows_sum_to_one_in_training(model: Any, vocabs: dict[str, Any]) -> None:
@@ -82,7 +69,7 @@ def test_the_loss_is_that_of_the_documents_and_reported_beside_the_exclusive_one
     name: str, vocabs: dict[str, Any]
 ) -> None:
     opt = options(name, "-exclusive_loss_window", "2", "-exclusive_loss_weight", "0.5", "-gpu_ranks")
-    model = build_model(opt, vocabs)
+    model = build(opt, vocabs).eval()
     batch = make_batch(vocabs, DOCUMENTS)
     output, attentions = model(batch["src"], batch["tgt"], batch["srclen"])
     compute = onmt.trainer.LossCompute.from_opts(opt, model, vocabs["tgt"])
@@ -99,7 +86,7 @@ def test_the_loss_is_that_of_the_documents_and_reported_beside_the_exclusive_one
 
 
 def test_accuracy_counts_the_most_probable_tokens(vocabs: dict[str, Any]) -> None:
-    model = build_model(options("rnn"), vocabs)
+    model = build(options("rnn"), vocabs).eval()
     batch = make_batch(vocabs, DOCUMENTS[:3])
     output, attentions = model(batch["src"], batch["tgt"], batch["srclen"])
     compute = onmt.trainer.LossCompute.from_opts(options("rnn"), model, vocabs["tgt"], train=False)
@@ -116,7 +103,7 @@ def test_accuracy_counts_the_most_probable_tokens(vocabs: dict[str, Any]) -> Non
 
 def test_coverage_loss_ignores_padding_and_other_documents(vocabs: dict[str, Any]) -> None:
     opt = options("rnn", "-coverage_attn", "-lambda_coverage", "1")
-    model = build_model(opt, vocabs)
+    model = build(opt, vocabs).eval()
     compute = onmt.trainer.LossCompute.from_opts(opt, model, vocabs["tgt"])
 
     def total(documents: list[tuple[str, str]]) -> float:
@@ -129,7 +116,7 @@ def test_coverage_loss_ignores_padding_and_other_documents(vocabs: dict[str, Any
 
 def test_a_truncated_target_has_the_loss_of_its_part(vocabs: dict[str, Any]) -> None:
     opt = options("rnn", "-truncated_decoder", "5")
-    model = build_model(opt, vocabs)
+    model = build(opt, vocabs).eval()
     batch = make_batch(vocabs, DOCUMENTS)
     output, attentions = model(batch["src"], batch["tgt"], batch["srclen"])
     compute = onmt.trainer.LossCompute.from_opts(opt, model, vocabs["tgt"])
@@ -142,7 +129,7 @@ def test_a_truncated_target_has_the_loss_of_its_part(vocabs: dict[str, Any]) -> 
 def test_without_copying_the_stock_decoder_is_as_it_was(vocabs: dict[str, Any]) -> None:
     opt = options("rnn")
     opt.copy_attn = False
-    model = build_model(opt, vocabs)
+    model = build(opt, vocabs).eval()
     stock = InputFeedRNNDecoder.from_opt(opt, model.decoder.embeddings).eval()
     stock.load_state_dict(model.decoder.state_dict())
     batch = make_batch(vocabs, DOCUMENTS)
@@ -158,7 +145,7 @@ def test_without_copying_the_stock_decoder_is_as_it_was(vocabs: dict[str, Any]) 
 @pytest.mark.parametrize("name", ["rnn", "transformer"])
 def test_what_ours_does_not_know_goes_on_as_upstream_does(name: str, vocabs: dict[str, Any]) -> None:
     opt, vocabs = options(name, "-copy_attn_force"), dict(vocabs)
-    model = build_model(opt, vocabs)
+    model = build(opt, vocabs).eval()
     assert type(model.generator) is CopyGenerator
     rows = []
     for index, (source, target) in enumerate(DOCUMENTS):

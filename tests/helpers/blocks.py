@@ -23,9 +23,9 @@ from typing import NamedTuple
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from helpers.files import ROOT
 from helpers.serve_fakes import command
 
-ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 FENCE = re.compile(r"^```(console|python)\n(.*?)^```$", re.M | re.S)
 ANY, OFF = "...", 0.01

@@ -76,10 +76,10 @@ def make_vocabs(words: list[str]) -> dict[str, Any]:
 VOCABS = make_vocabs(WORDS)
 
 
-def build(opt: Any) -> Any:
-    """A model in training mode. Upstream leaves embeddings as the memory happens to be."""
+def build(opt: Any, vocabs: dict[str, Any] = VOCABS) -> Any:
+    """A model in training mode. Upstream leaves embeddings as the memory was, and notes in vocabs how it copies."""
     torch.manual_seed(3)
-    model = build_base_model(opt, VOCABS)
+    model = build_base_model(opt, vocabs)
     for parameter in model.parameters():
         torch.nn.init.uniform_(parameter, -0.7, 0.7)
     return model.train()

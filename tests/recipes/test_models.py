@@ -12,13 +12,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from helpers.files import TOOLS
+from helpers.files import RECIPES, TOOLS
 from helpers.stock import run_stock
 
 from onmt_exhird import stream
 from onmt_exhird.evaluation import evaluate
 
-RECIPES = TOOLS.parent / "recipes" / "demo"
+DEMO = RECIPES / "demo"
 RUNS = {  # steps, least present F1@M, least absent F1@M
     "exhird": (1500, 0.95, 0.65),
     "exhird-s": (1500, 0.95, 0.65),
@@ -31,7 +31,7 @@ LOSSES = {"exhird-s": ["exclusive"], "catseqd": ["orthogonal", "target_encoder"]
 
 
 def test_every_model_of_the_demo_is_tested() -> None:
-    assert {path.stem for path in RECIPES.glob("*.yaml")} == set(RUNS)
+    assert {path.stem for path in DEMO.glob("*.yaml")} == set(RUNS)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_stock("python", TOOLS / "make_corpus.py", "--output", "raw", *sizes, "--seed", 1, cwd=folder)
     for split in ("train", "valid", "test"):
         run_stock("exhird", "prepare", "--input", f"raw/{split}.jsonl", "--output", ".", "--split", split, cwd=folder)
-    run_stock("onmt_build_vocab", "-config", RECIPES / "exhird.yaml", "-n_sample", -1, cwd=folder)
+    run_stock("onmt_build_vocab", "-config", DEMO / "exhird.yaml", "-n_sample", -1, cwd=folder)
     return folder
 
 
@@ -51,7 +51,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_learns_and_keeps_what_exclusive_search_promises(name: str, corpus: Path) -> None:
     steps, present, absent = RUNS[name]
     often = ["-train_steps", steps, "-valid_steps", 500, "-save_checkpoint_steps", steps]
-    training = run_stock("onmt_train", "-config", RECIPES / f"{name}.yaml", "-save_model", name, *often, cwd=corpus)
+    training = run_stock("onmt_train", "-config", DEMO / f"{name}.yaml", "-save_model", name, *often, cwd=corpus)
     for loss in LOSSES.get(name, []):
         assert re.search(rf"Step {steps}/.* {loss}: \d", training.stderr)
 

@@ -17,11 +17,6 @@ PATHS = ["/", "/v1/model", "/healthz", "/readyz", "/metrics", "/openapi.json", "
 
 
 @pytest.fixture
-def generator():
-    return FakeGenerator()
-
-
-@pytest.fixture
 def worker(generator):
     import threading
 

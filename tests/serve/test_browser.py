@@ -30,17 +30,6 @@ def browser():
 
 
 @pytest.fixture
-def generator():
-    return FakeGenerator()
-
-
-@pytest.fixture
-def server(generator):
-    with serving(generator) as server:
-        yield server
-
-
-@pytest.fixture
 def open_page(browser):
     """Opens a server's page; at the end nothing may have been logged, raised or asked of another server."""
     contexts, complaints = [], []

@@ -18,17 +18,6 @@ from onmt_exhird.serve.server import Server
 
 
 @pytest.fixture
-def generator():
-    return FakeGenerator()
-
-
-@pytest.fixture
-def server(generator):
-    with serving(generator) as server:
-        yield server
-
-
-@pytest.fixture
 def pool():
     with ThreadPoolExecutor(200) as pool:
         yield pool

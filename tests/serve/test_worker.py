@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from helpers.serve_fakes import FakeGenerator, until
+from helpers.serve_fakes import until
 
 from onmt_exhird.serve.limits import Limits
 from onmt_exhird.serve.metrics import Metrics
@@ -17,11 +17,6 @@ from onmt_exhird.serve.worker import Worker
 
 def stays() -> bool:
     return False
-
-
-@pytest.fixture
-def generator():
-    return FakeGenerator()
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ rm -rf source/.venv* source/build source/*.egg-info
 build/bin/python -m build --no-isolation --outdir dist source >build.log || { cat build.log; exit 1; }
 ls -l dist
 
-expected=$("$root/.venv/bin/exhird" generate "$root/recipes/demo/abstracts.txt")
+expected=$(exhird generate "$root/recipes/demo/abstracts.txt")
 for file in dist/*.whl dist/*.tar.gz; do
   rm -rf empty
   "$python" -m venv empty
