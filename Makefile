@@ -6,8 +6,8 @@ BIN = $(VENV)/bin
 # On a busy machine the threads of a matrix product would spin for each other.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help setup test lint unit demo test-models test-browser test-faults test-pinned test-processors test-upstream \
-	clean
+.PHONY: help setup test lint unit demo docs test-models test-browser test-faults test-package test-pinned test-processors \
+	test-upstream clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -28,7 +28,7 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/shellcheck -x recipes/*.sh recipes/*/run.sh
+	$(BIN)/shellcheck -x recipes/*.sh recipes/*/run.sh tools/checks/*.sh
 
 unit: $(VENV)/.ready
 	$(BIN)/pytest -q --cov --cov-report=term:skip-covered
@@ -37,13 +37,13 @@ demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh
 
 test-models: $(VENV)/.ready  ## train every model on the demo's corpus to a sensible score (twelve minutes)
-	$(BIN)/pytest -v -s -m models tests/test_models.py
+	$(BIN)/pytest -v -s -m models tests/recipes/test_models.py
 
 # What other machines have: torch's instructions, oneDNN's.
 PROCESSORS = avx2:AVX2 default:SSE41
-WORDS_ONLY = evaluat* report* recipes* prepare records text corpus make_corpus side_by_side stream run_folder \
-	upstream guest bridge_options bridge_configs bridge_install bridge_transform
-NUMBERS = $(filter-out $(wildcard $(WORDS_ONLY:%=tests/test_%.py)),$(wildcard tests/test_*.py))
+NUMBERS = $(filter-out $(WORDS_ONLY:%=tests/bridge/test_%.py),$(wildcard tests/bridge/test_*.py)) \
+	tests/nn tests/search tests/generator tests/serve tests/tools
+WORDS_ONLY = upstream guest options configs install transform
 
 test-processors: $(VENV)/.ready  ## the tests that touch numbers, as on older processors, on one thread and on two
 	@set -e; for isa in $(PROCESSORS); do for threads in 1 2; do \
@@ -53,15 +53,22 @@ test-processors: $(VENV)/.ready  ## the tests that touch numbers, as on older pr
 	done; done
 
 test-upstream: $(VENV)/.ready  ## OpenNMT-py's own tests, and a table of its commands, without and with the plug-in
-	$(BIN)/python tools/upstream.py
+	$(BIN)/python tools/checks/upstream.py
 
 test-browser: $(VENV)/.ready  ## drive the page in a browser (a minute; installs Debian's chromium if there is none)
 	command -v chromium >/dev/null || { apt-get update && apt-get install -y --no-install-recommends chromium; }
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps playwright==1.65.0 greenlet==3.5.6
-	$(BIN)/pytest -v -m browser tests/test_browser.py
+	$(BIN)/pytest -v -m browser tests/serve/test_browser.py
 
 test-faults: $(VENV)/.ready  ## kill trainings at random moments, fill the disk, cut checkpoints short (minutes)
-	$(BIN)/pytest -v -s -m faults tests/test_faults.py
+	$(BIN)/pytest -v -s -m faults tests/bridge/test_faults.py
+
+docs: $(VENV)/.ready  ## run what the documentation and the notebooks show, and write its output anew
+	$(BIN)/python tests/helpers/blocks.py README.md docs/*.md
+	$(BIN)/python tests/helpers/notebooks.py notebooks/*.ipynb
+
+test-package: $(VENV)/.ready  ## a wheel and a source distribution, each in an empty environment (minutes)
+	PATH="$(CURDIR)/$(BIN):$$PATH" PYTHON=$(PYTHON) tools/checks/package.sh
 
 test-pinned: $(PINNED)/.ready  ## the tests with OpenNMT-py's own pins: torch 2.2, numpy 1 (a large download)
 	$(PINNED)/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .

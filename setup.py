@@ -7,13 +7,40 @@ from setuptools import find_packages, setup
 
 HERE = Path(__file__).parent
 
+
+def description() -> str:
+    """The README, as it can be read without the files that it links to: those links and its picture become words."""
+    text = re.sub(r"^!\[.*\n\n?", "", (HERE / "README.md").read_text(), flags=re.M)
+    return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
+
+
 setup(
     name="onmt-exhird",
     version=re.search(r'__version__ = "(.+)"', (HERE / "onmt_exhird/__init__.py").read_text()).group(1),
     description="Keyphrase generation by exclusive hierarchical decoding, a plug-in for OpenNMT-py",
-    long_description=(HERE / "README.md").read_text(),
+    long_description=description(),
     long_description_content_type="text/markdown",
-    python_requires=">=3.11",
+    license="MIT",
+    license_files=["LICENSE"],
+    author="The onmt-exhird maintainers",
+    project_urls={
+        "Paper": "https://aclanthology.org/2020.acl-main.103/",
+        "OpenNMT-py": "https://github.com/OpenNMT/OpenNMT-py",
+    },
+    keywords="keyphrase generation, keyphrase extraction, keywords, OpenNMT-py, ExHiRD",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Environment :: Web Environment",
+        "Intended Audience :: Information Technology",
+        "Intended Audience :: Science/Research",
+        "Natural Language :: English",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3.11",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Indexing",
+    ],
+    python_requires=">=3.11,<3.12",  # what OpenNMT-py 3.5.1 and its pins were tested with here
     packages=find_packages(include=["onmt_exhird", "onmt_exhird.*"]),
     package_data={
         "onmt_exhird": ["py.typed", "serve/openapi.json", "serve/static/*"],
@@ -23,6 +50,9 @@ setup(
         "console_scripts": ["exhird = onmt_exhird.cli:main"],
         # Models by name; another package may add its own: a name, and the package that has the folder's files.
         "onmt_exhird.models": ["science = onmt_exhird.models.science"],
+    },
+    extras_require={
+        "bib": ["bibtexparser>=1.4,<2"],  # reads .bib files and keeps their bytes
     },
     install_requires=[
         "OpenNMT-py==3.5.1",  # what is extended: encoders, training loop, search, server; its last release

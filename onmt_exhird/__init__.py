@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from onmt_exhird.generator import Keyphrase, KeyphraseGenerator, Keyphrases
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Keyphrase", "KeyphraseGenerator", "Keyphrases"]
 
 

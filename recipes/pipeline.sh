@@ -78,7 +78,7 @@ configuration() { # the YAML file of the model
   printf '%s/recipes/%s/%s.yaml' "$root" "$recipe" "${model/#exhird-h/exhird}"
 }
 
-ask() { python "$root/tools/run_folder.py" "$@"; }
+ask() { python "$root/recipes/run_folder.py" "$@"; }
 
 # Train one seed, or go on with it. A folder that was trained otherwise is left alone.
 train_seed() { # SEED

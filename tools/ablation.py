@@ -26,6 +26,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "recipes"))
+
 from run_folder import best_step, checkpoints, read_log
 from window_study import Decoder, Setting, Store, decode_all
 

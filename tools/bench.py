@@ -21,7 +21,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from bench_clock import Stopwatch, capability, machine_load, processor, say
+from benchmarks.clock import Stopwatch, capability, machine_load, processor, say
 
 from onmt_exhird.errors import ExhirdError
 
@@ -41,7 +41,7 @@ keys of the JSON:
   cold_to_import_torch   CPU seconds of exhird generate for one text, divided by those of importing torch
   processor, capability   its name, and the instructions torch computes with: figures of others are not comparable
 
-the plain implementation (tools/reference_model.py, tools/reference_text.py):
+the plain implementation (tools/benchmarks/reference_model.py, tools/benchmarks/reference_text.py):
   train     a padded grid of phrases and words, the whole distribution at every position, autograd, Adam
   decode    greedy, a document at a time, the whole distribution at every step
   prepare, evaluate   one process that stems every word where it stands and looks for phrases at every position
@@ -107,17 +107,16 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     if args.what in ("prepare", "evaluate", "generate"):
         if args.options:
             raise ExhirdError(f"unknown option {args.options[0]} for {args.what}")
-        import bench_generate
-        import bench_text
+        from benchmarks import generate, text
 
-        works = {"prepare": bench_text.bench_prepare, "evaluate": bench_text.bench_evaluate}
-        work = (works | {"generate": bench_generate.bench_generate})[args.what]
+        works = {"prepare": text.bench_prepare, "evaluate": text.bench_evaluate}
+        work = (works | {"generate": generate.bench_generate})[args.what]
     else:
-        import bench_models
         import torch
+        from benchmarks import models
 
         torch.set_num_threads(args.threads)
-        work = {"train": bench_models.bench_train, "decode": bench_models.bench_decode}[args.what]
+        work = {"train": models.bench_train, "decode": models.bench_decode}[args.what]
     load = machine_load()
     say(f"the machine's load: {' '.join(map(str, load))}")
     with tempfile.TemporaryDirectory() as folder, chdir(folder):  # a recipe names files of the current folder

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from onmt_exhird.documents.formats import CSV, FILE, JSON, JSONL, REFERENCES, TEXT, TSV
 from onmt_exhird.documents.items import Item
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.generator.results import Keyphrases, Span
+from onmt_exhird.generator.results import Keyphrases
 
 SEPARATOR = " ; "
 _COLOUR, _PLAIN = "\x1b[1;33m", "\x1b[0m"
@@ -197,22 +197,7 @@ def _cells(result: Keyphrases) -> list[str]:
 
 def highlight(result: Keyphrases) -> str:
     """The document with its present phrases coloured; below, the absent ones."""
-    text = result.document.translate(_HARMLESS)
-    parts: list[str] = []
-    done = 0
-    for start, end in _union(span for phrase in result for span in phrase.spans):
-        parts += [text[done:start], _COLOUR, text[start:end], _PLAIN]
-        done = end
+    pieces = ((piece.translate(_HARMLESS), marked) for piece, marked in result.pieces())
+    text = "".join(f"{_COLOUR}{piece}{_PLAIN}" if marked else piece for piece, marked in pieces)
     absent = SEPARATOR.join(phrase.text for phrase in result.absent)
-    return "".join([*parts, text[done:]]) + (f"\nabsent: {absent}" if absent else "")
-
-
-def _union(spans: Any) -> list[Span]:
-    """Spans that do not overlap and cover the same characters."""
-    union: list[Span] = []
-    for start, end in sorted(spans):
-        if union and start <= union[-1][1]:
-            union[-1] = (union[-1][0], max(end, union[-1][1]))
-        else:
-            union.append((start, end))
-    return union
+    return text + (f"\nabsent: {absent}" if absent else "")

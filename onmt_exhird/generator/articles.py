@@ -1,7 +1,7 @@
 """Documents longer than those a model was trained on: read in parts, whose phrases vote.
 
-Chosen on 70 whole articles of SemEval's training part (7,000 words; `tools/article_study.py`): present F1@5 and F1@M
-0.139 and 0.160 if the beginning is read, 0.112 and 0.128 if all is read at once, 0.213 and 0.229 if in parts.
+Chosen on 70 whole articles of SemEval's training part (7,000 words; `tools/studies/article_study.py`): present F1@5 and
+F1@M 0.139 and 0.160 if the beginning is read, 0.112 and 0.128 if all is read at once, 0.213 and 0.229 if in parts.
 """
 
 from __future__ import annotations

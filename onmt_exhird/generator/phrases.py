@@ -97,13 +97,16 @@ class Reader:
         return self.spans[place][0], self.spans[place + count - 1][1]
 
     def keyphrase(self, raw: Raw, attention: PhraseAttention | None = None) -> Keyphrase | None:
-        """A phrase for people; None if it cannot be read: an unknown word, a number that stands nowhere."""
+        """A phrase for people; None if it cannot be read: an unknown word, a number that stands nowhere.
+
+        Nor can one that says one word twice, as "tree tree", and stands nowhere: 80 of 1.8 million of authors do.
+        """
         if not NEVER.isdisjoint(raw.words) or not any(word == DIGIT or word[0].isalnum() for word in raw.words):
             return None
         stems = stem_words(raw.words, self.rules)
         places = self.occurrences(stems)
         words = list(raw.words)
-        if not places and DIGIT in words:
+        if not places and (DIGIT in words or len(words) > len(set(words)) == 1):
             return None
         offset = 0
         for number, word in enumerate(words):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Any, overload
 
 Span = tuple[int, int]  # characters text[start:end] of the document
@@ -141,6 +142,33 @@ class Keyphrases(Sequence[Keyphrase]):
     def absent(self) -> tuple[Keyphrase, ...]:
         """Those that do not."""
         return tuple(phrase for phrase in self.phrases if not phrase.present)
+
+    def pieces(self) -> Iterator[tuple[str, bool]]:
+        """The document in pieces, each with whether it is in a phrase.
+
+        >>> phrases = [Keyphrase(text, text, True, 0.5, (span,)) for text, span in (("a b", (0, 3)), ("b c", (2, 5)))]
+        >>> list(Keyphrases(tuple(phrases), "a b c d").pieces())
+        [('a b c', True), (' d', False)]
+        """
+        marks: list[Span] = []
+        for start, end in sorted(span for phrase in self.phrases for span in phrase.spans):
+            if marks and start <= marks[-1][1]:
+                marks[-1] = (marks[-1][0], max(end, marks[-1][1]))
+            else:
+                marks.append((start, end))
+        done = 0
+        for start, end in [*marks, (len(self.document), len(self.document))]:
+            if done < start:
+                yield self.document[done:start], False
+            if start < end:
+                yield self.document[start:end], True
+            done = end
+
+    def _repr_html_(self) -> str:
+        """How a notebook shows it: the document with its present phrases marked, and the absent ones."""
+        text = "".join(f"<mark>{escape(piece)}</mark>" if marked else escape(piece) for piece, marked in self.pieces())
+        inferred = ", ".join(f"<em>{escape(phrase.text)}</em>" for phrase in self.absent)
+        return f"<p>{text}</p>" + (f"<p>{inferred}</p>" if inferred else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as it goes into JSON."""

@@ -10,7 +10,7 @@ models=${models%, }
 
 usage() {
   cat <<TEXT
-Shows keyphrases of the model that comes with the package for three abstracts, in seconds. Then makes a corpus of invented
+Shows keyphrases of the model that comes with the package for five abstracts, in seconds. Then makes a corpus of invented
 papers, prepares it, trains a model on it with OpenNMT-py's own commands, and shows its predictions beside the gold
 keyphrases, and scores. Two to three minutes.
 
@@ -46,7 +46,7 @@ config=$here/$model.yaml
 
 say() { printf '\n== %s\n' "$*"; }
 
-say "Keyphrases for three abstracts, by the model that comes with the package"
+say "Keyphrases for five abstracts, by the model that comes with the package"
 exhird generate "$here/abstracts.txt" --highlight
 say "Now a model from the beginning, for which a corpus is needed"
 
@@ -79,7 +79,7 @@ search "$model.pred"
 search "$model.exclusive.pred" -exclusive_search -exclusive_window 1
 
 say "6. A few documents"
-python "$root/tools/side_by_side.py" --src test.src --gold test.tgt --pred "$model.pred" --count 4
+python "$root/recipes/side_by_side.py" --src test.src --gold test.tgt --pred "$model.pred" --count 4
 
 say "7. exhird evaluate: all 300 held-out documents"
 exhird evaluate --src test.src --gold test.tgt --pred "$model.pred" --pred "$model.exclusive.pred"

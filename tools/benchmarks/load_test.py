@@ -1,0 +1,276 @@
+"""Puts ``exhird serve`` under load, on this machine only, and says how it bears it. Exit code 1 if it does not.
+
+load     many clients at once: errors, times of answers, and throughput beside that of ``exhird generate``
+memory   many requests: the server's memory after a quarter of them and after all
+stop     eight requests are under way when SIGTERM comes: all are answered, and it ends within ten seconds
+abuse    slow clients, half bodies, wrong lengths, 200 connections, 10 MB: /healthz answers within a second
+
+example: python tools/benchmarks/load_test.py --model folder --seconds 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from make_corpus import make_split
+
+EXHIRD = str(Path(sys.executable).parent / "exhird")
+MEGABYTES = 10
+CONNECTIONS = 200
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Server:
+    """The command, started for one part of the test and stopped after it."""
+
+    def __init__(self, model: str | None) -> None:
+        options = [] if model is None else ["--model", model]
+        self.process = subprocess.Popen(
+            [EXHIRD, "serve", "--port", "0", *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self.process.stdout is not None
+        opened = next((line for line in self.process.stdout if "open http://" in line), None)
+        if opened is None:
+            sys.exit("load_test: the server did not start; try `exhird serve` with the same --model")
+        self.port = int(opened.split("127.0.0.1:")[1].split("/")[0])
+
+    def stop(self) -> tuple[int, float]:
+        """Its exit code, and the seconds it took."""
+        began = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30), time.monotonic() - began
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    def connect(self) -> Connection:
+        return Connection(self.port)
+
+
+@contextlib.contextmanager
+def serving(model: str | None) -> Iterator[Server]:
+    server = Server(model)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.stop()
+
+
+class Connection:
+    """HTTP by hand, so that it can also be done wrong."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    async def __aenter__(self) -> Connection:
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+
+    def send(self, method: str, path: str, body: bytes = b"", length: int | None = None) -> None:
+        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        self.writer.write(f"{head}Content-Length: {len(body) if length is None else length}\r\n\r\n".encode() + body)
+
+    async def answer(self) -> tuple[int, bytes]:
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        length = int(head.split("content-length:")[1].split()[0])
+        return int(head.split()[1]), await self.reader.readexactly(length)
+
+    async def ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes]:
+        self.send(method, path, b"" if body is None else json.dumps(body).encode())
+        return await self.answer()
+
+
+def make_orders(count: int) -> list[dict[str, object]]:
+    records = make_split(7, "load", count)
+    return [{"id": number, "title": one["title"], "text": one["abstract"]} for number, one in enumerate(records)]
+
+
+async def keep_asking(server: Server, orders: Iterator[dict[str, object]], until: float) -> AsyncIterator[object]:
+    """One client: seconds for each request that was answered rightly, or else a word for what went wrong."""
+    async with server.connect() as connection:
+        while time.monotonic() < until and (order := next(orders, None)) is not None:
+            began = time.monotonic()
+            try:
+                status, body = await connection.ask("POST", "/v1/keyphrases", {"documents": [order]})
+            except (OSError, EOFError, asyncio.IncompleteReadError) as error:
+                yield type(error).__name__
+                return
+            right = status == 200 and json.loads(body)["results"][0]["id"] == order["id"]
+            yield time.monotonic() - began if right else f"status {status}"
+
+
+async def drive(server: Server, clients: int, orders: Iterator[dict[str, object]], seconds: float) -> list[object]:
+    async def client() -> list[object]:
+        return [one async for one in keep_asking(server, orders, time.monotonic() + seconds)]
+
+    return list(itertools.chain.from_iterable(await asyncio.gather(*(client() for _ in range(clients)))))
+
+
+def time_generate(model: str | None, orders: list[dict[str, object]]) -> tuple[float, float]:
+    """Wall and CPU seconds of ``exhird generate`` for these documents, without those of starting it."""
+    options = [] if model is None else ["--model", model]
+    taken = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "documents.jsonl"
+        for part in (orders, orders[:1]):
+            path.write_text("".join(json.dumps(order) + "\n" for order in part))
+            before, began = os.times(), time.monotonic()
+            subprocess.run([EXHIRD, "generate", path, *options, "--output", f"{folder}/out.jsonl"], check=True)
+            after = os.times()
+            cpu = after.children_user + after.children_system - before.children_user - before.children_system
+            taken.append((time.monotonic() - began, cpu))
+    return taken[0][0] - taken[1][0], taken[0][1] - taken[1][1]
+
+
+def load(args: argparse.Namespace) -> bool:
+    orders = make_orders(2000)
+    with serving(args.model) as server:
+        before, began = server.cpu_seconds(), time.monotonic()
+        found = asyncio.run(drive(server, args.clients, itertools.cycle(orders), args.seconds))
+        seconds, cpu = time.monotonic() - began, server.cpu_seconds() - before
+    times = sorted(one for one in found if isinstance(one, float))
+    wrong = Counter(one for one in found if isinstance(one, str))
+    if not times:
+        sys.exit(f"load_test: no request was answered: {dict(wrong)}")
+    wall, work = time_generate(args.model, (orders * (len(times) // len(orders) + 1))[: max(2, len(times))])
+    shares = {share: times[min(len(times) - 1, int(share * len(times)))] for share in (0.5, 0.95, 0.99)}
+    shown = ", ".join(f"p{100 * share:.0f} {1000 * value:.0f} ms" for share, value in shares.items())
+    ratio, cpu_ratio = wall / seconds, work / cpu
+    print(
+        f"load     {args.clients} clients, {seconds:.0f} s: {len(times)} answered, {sum(wrong.values())} not; {shown}"
+    )
+    print(f"         {len(times) / seconds:.1f} documents a second, {len(times) / cpu:.1f} a CPU second of the server")
+    print(f"         {ratio:.0%} of exhird generate by the clock, {cpu_ratio:.0%} by CPU seconds; {dict(wrong)}")
+    return not wrong and max(ratio, cpu_ratio) >= 0.8
+
+
+def memory(args: argparse.Namespace) -> bool:
+    orders = make_orders(500)
+
+    async def resident(server: Server) -> float:
+        async with server.connect() as connection:
+            _, text = await connection.ask("GET", "/metrics")
+        line = next(line for line in text.decode().splitlines() if line.startswith("process_resident_memory"))
+        return float(line.split()[1]) / 1e6
+
+    async def run(server: Server) -> tuple[list[float], Counter[str]]:
+        sizes, wrong = [], Counter[str]()
+        for share in (0.25, 0.75):
+            part = itertools.islice(itertools.cycle(orders), int(share * args.requests))
+            found = await drive(server, 32, part, 3600)
+            wrong.update(one for one in found if isinstance(one, str))
+            sizes.append(await resident(server))
+        return sizes, wrong
+
+    with serving(args.model) as server:
+        (early, late), wrong = asyncio.run(run(server))
+    print(f"memory   {args.requests} requests: {early:.0f} MB after a quarter, {late:.0f} MB after all; {dict(wrong)}")
+    return not wrong and late < 1.05 * early
+
+
+def stop(args: argparse.Namespace) -> bool:
+    orders = make_orders(16)
+
+    async def run(server: Server) -> tuple[list[int], int, float]:
+        async with contextlib.AsyncExitStack() as stack:
+            connections = [await stack.enter_async_context(server.connect()) for _ in range(8)]
+            for connection in connections:
+                connection.send("POST", "/v1/keyphrases", json.dumps({"documents": orders}).encode())
+                await connection.writer.drain()
+            await asyncio.sleep(0.2)
+            ending = asyncio.get_running_loop().run_in_executor(None, server.stop)
+            statuses = [(await connection.answer())[0] for connection in connections]
+            return statuses, *await ending
+
+    with serving(args.model) as server:
+        statuses, code, seconds = asyncio.run(run(server))
+    print(
+        f"stop     8 requests of {len(orders)} under way: {Counter(statuses)}; exit code {code} after {seconds:.1f} s"
+    )
+    return statuses == [200] * 8 and code == 0 and seconds < 10
+
+
+async def misbehave(server: Server, kind: int) -> None:
+    """One bad client, for some seconds."""
+    body = json.dumps({"documents": ["a text"]}).encode()
+    with contextlib.suppress(OSError, EOFError):
+        async with server.connect() as connection:
+            if kind == 0:  # a byte at a time
+                for byte in b"POST /v1/keyphrases HTTP/1.1\r\nHost: 127.0.0.1\r\n":
+                    connection.writer.write(bytes([byte]))
+                    await asyncio.sleep(0.1)
+            elif kind == 1:  # half a body, and silence
+                connection.send("POST", "/v1/keyphrases", body[:10], length=len(body))
+            elif kind == 2:  # less than there is: the rest is no request
+                connection.send("POST", "/v1/keyphrases", body, length=5)
+            elif kind == 3:  # a length that is none
+                connection.send("POST", "/v1/keyphrases", body, length=-1)
+            await connection.writer.drain()
+            await asyncio.sleep(5)
+
+
+def abuse(args: argparse.Namespace) -> bool:
+    async def run(server: Server) -> tuple[float, int, int]:
+        bad = [asyncio.create_task(misbehave(server, number % 5)) for number in range(CONNECTIONS)]
+        slowest = 0.0
+        async with server.connect() as connection:
+            connection.send("POST", "/v1/keyphrases", b" " * (MEGABYTES * 1_000_000))
+            large, _ = await connection.answer()
+        while not all(one.done() for one in bad):
+            began = time.monotonic()
+            async with server.connect() as connection:
+                status, _ = await asyncio.wait_for(connection.ask("GET", "/healthz"), 10)
+            slowest = max(slowest, time.monotonic() - began if status == 200 else 10)
+            await asyncio.sleep(0.1)
+        async with server.connect() as connection:
+            after, _ = await connection.ask("POST", "/v1/keyphrases", {"documents": ["a text"]})
+        return slowest, large, after
+
+    with serving(args.model) as server:
+        slowest, large, after = asyncio.run(run(server))
+    health = f"/healthz took {1000 * slowest:.0f} ms at most"
+    print(f"abuse    {CONNECTIONS} bad clients: {health}; {MEGABYTES} MB: status {large}; then a text: status {after}")
+    return slowest < 1 and large == 413 and after == 200
+
+
+PARTS = {"load": load, "memory": memory, "stop": stop, "abuse": abuse}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; default: all")
+    parser.add_argument("--model", metavar="M", help="as exhird serve takes it")
+    parser.add_argument("--clients", type=int, default=50, metavar="N", help="of load; default: %(default)s")
+    parser.add_argument("--seconds", type=float, default=60, metavar="S", help="of load; default: %(default)s")
+    parser.add_argument("--requests", type=int, default=20_000, metavar="N", help="of memory; default: %(default)s")
+    args = parser.parse_args()
+    if unknown := set(args.parts) - PARTS.keys():
+        parser.error(f"there is no part {', '.join(unknown)}")
+    results = [run(args) for name, run in PARTS.items() if not args.parts or name in args.parts]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
