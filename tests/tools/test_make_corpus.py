@@ -150,3 +150,14 @@ def test_held_out_documents_are_new(tool: ModuleType, records: list[dict[str, An
 def test_there_is_something_to_normalise(records: list[dict[str, Any]]) -> None:
     text = " ".join(f"{r['title']} {r['abstract']} {' '.join(r['keywords'])}" for r in records)
     assert all(sign in text for sign in "-[]{}()%0123456789AZ")
+
+
+@pytest.mark.parametrize(("language", "letter"), [("de", "ü"), ("zh", "的")])
+def test_documents_of_other_languages_are_made(tmp_path: Path, language: str, letter: str) -> None:
+    command = [sys.executable, str(TOOL), "--output", str(tmp_path), "--language", language]
+    subprocess.run([*command, "--train", "20", "--valid", "2", "--test", "2"], check=True)
+    records = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
+    assert len(records) == 20 and all(record["keywords"] for record in records)
+    assert any(letter in record["abstract"] for record in records)
+    if language == "zh":
+        assert not any(" " in record["abstract"] for record in records)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from conftest import TOOLS
+from helpers.files import RECIPES
 
-RECIPE = Path(__file__).resolve().parents[1] / "recipes" / "custom" / "run.sh"
+RECIPE = RECIPES / "custom" / "run.sh"
 FILES = [part for split in ("train", "valid", "test") for part in (f"--{split}", f"{split}.jsonl")]
 
 
@@ -68,14 +66,3 @@ def test_without_a_choice_nothing_is_said_of_text(folder: Path) -> None:
 def test_what_cannot_be_is_said(folder: Path, options: list[str], sentence: str) -> None:
     done = dry_run(folder, *options)
     assert done.returncode == 2 and sentence in done.stderr
-
-
-@pytest.mark.parametrize(("language", "letter"), [("de", "ü"), ("zh", "的")])
-def test_documents_of_other_languages_are_made(tmp_path: Path, language: str, letter: str) -> None:
-    command = [sys.executable, str(TOOLS / "make_corpus.py"), "--output", str(tmp_path), "--language", language]
-    subprocess.run([*command, "--train", "20", "--valid", "2", "--test", "2"], check=True)
-    records = [json.loads(line) for line in (tmp_path / "train.jsonl").read_text().splitlines()]
-    assert len(records) == 20 and all(record["keywords"] for record in records)
-    assert any(letter in record["abstract"] for record in records)
-    if language == "zh":
-        assert not any(" " in record["abstract"] for record in records)

@@ -1,6 +1,6 @@
 """What exclusion of words costs where words are made of pieces: its share of the time of greedy search.
 
-    python tools/bench_pieces.py --threads 1
+    python tools/benchmarks/pieces.py --threads 1
 
 A model of the paper's size with random parameters writes eight phrases for each of 128 documents. CPU seconds; what the
 grammar takes, which a vocabulary of words needs as well, is told apart.

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import load_tool, run_stock, train_here, translate
+from helpers.files import load_tool
+from helpers.stock import run_stock, train_here, translate
 
 from onmt_exhird import KeyphraseGenerator, stream
 from onmt_exhird.cli import main
