@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from threading import Lock
 
-from onmt_exhird.errors import ExhirdError
+from onmt_exhird.errors import ExhirdError, library
 
 ENGLISH = "en"
 # The stemmers of `snowballstemmer`, by the code of the language. English has Porter's, as the field's scores have.
@@ -100,9 +100,8 @@ def stemmer(code: str) -> Callable[[str], str]:
     """The stemmer of a language; one that changes nothing if there is none. Not for English."""
     if code not in SNOWBALL:
         return str
-    import snowballstemmer  # at first use, as every stemmer
-
-    lock, own = Lock(), snowballstemmer.stemmer(SNOWBALL[code])
+    snowball = library("snowballstemmer", f"text of the language '{code}'")  # at first use, as every stemmer
+    lock, own = Lock(), snowball.stemmer(SNOWBALL[code])
 
     def stem(word: str) -> str:
         with lock:  # it keeps the word in itself while it works

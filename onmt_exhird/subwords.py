@@ -18,7 +18,7 @@ from itertools import repeat
 from typing import Any
 
 from onmt_exhird import stream
-from onmt_exhird.errors import ExhirdError
+from onmt_exhird.errors import ExhirdError, library
 from onmt_exhird.languages import begins_unspaced
 
 MARK = "▁"  # U+2581; text.py leaves it in no word
@@ -137,17 +137,13 @@ class Subwords:
     def _library(self) -> Any:
         try:
             if self.tokenizer == "sentencepiece":
-                import sentencepiece
-
-                return sentencepiece.SentencePieceProcessor(model_proto=self.model)
-            import pyonmttok
-
+                return _load("sentencepiece").SentencePieceProcessor(model_proto=self.model)
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "model")
                 with open(path, "wb") as file:
                     file.write(self.model)
                 name = "bpe_model_path" if self.kind == "bpe" else "sp_model_path"
-                return pyonmttok.Tokenizer("space", joiner_annotate=True, no_substitution=True, **{name: path})
+                return _load("pyonmttok").Tokenizer("space", joiner_annotate=True, no_substitution=True, **{name: path})
         except (RuntimeError, ValueError) as error:
             raise ExhirdError(
                 f"the subword model cannot be read by {self.tokenizer} ({error}): train it again"
@@ -159,9 +155,7 @@ class Subwords:
         if self.tokenizer == "pyonmttok" and self.kind == "bpe":
             merges = (line.removesuffix("</w>").split() for line in self.model.decode().splitlines()[1:])
             return frozenset("".join(merge).replace("</w>", "") for merge in merges)
-        import sentencepiece
-
-        processor = sentencepiece.SentencePieceProcessor(model_proto=self.model)
+        processor = _load("sentencepiece").SentencePieceProcessor(model_proto=self.model)
         return frozenset(bare(processor.id_to_piece(number)) for number in range(processor.get_piece_size()))
 
     def check_fits(self, vocabulary: Iterable[str]) -> None:
@@ -175,6 +169,10 @@ class Subwords:
                 f"the model, {marked:,} begin a word; build the vocabulary with onmt_build_vocab, "
                 "-transforms keyphrase and the -keyphrase_text file that training has"
             )
+
+
+def _load(name: str) -> Any:
+    return library(name, "a subword model")
 
 
 def count_words(lines: Iterable[str]) -> Counter[str]:
@@ -210,10 +208,8 @@ def train(words: Counter[str], size: int, tokenizer: str, kind: str, unspaced: b
 
 
 def _train_pieces(words: Sequence[tuple[str, int]], size: int, kind: str, unspaced: bool) -> bytes:
-    import sentencepiece
-
     written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
+    _load("sentencepiece").SentencePieceTrainer.train(
         sentence_iterator=(f"{word}\t{count}" for word, count in words),
         input_format="tsv",
         model_writer=written,
@@ -230,8 +226,7 @@ def _train_pieces(words: Sequence[tuple[str, int]], size: int, kind: str, unspac
 
 
 def _train_pairs(words: Sequence[tuple[str, int]], size: int) -> bytes:
-    import pyonmttok
-
+    pyonmttok = _load("pyonmttok")
     characters = len(set().union(*(word for word, _ in words)))
     learner = pyonmttok.BPELearner(tokenizer=pyonmttok.Tokenizer("space"), symbols=max(1, size - characters))
     for text in _texts(words):

@@ -1,7 +1,7 @@
 """Shows predictions beside the gold keyphrases, for a few documents.
 
 A phrase that both have is marked with ``=``, one that only the prediction has with ``+``, one that it
-lacks with ``-``; phrases are compared by their stems.
+lacks with ``-``; phrases are compared by their stems, in the language of text.json beside the source.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from pathlib import Path
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.stream import Phrase, read_leniently
-from onmt_exhird.text import stem_words
+from onmt_exhird.text import ENGLISH, TextRules, stem_words
+from onmt_exhird.textmodel import beside
 
 
-def compare(gold: list[Phrase], predicted: list[Phrase]) -> list[str]:
+def compare(gold: list[Phrase], predicted: list[Phrase], rules: TextRules = ENGLISH) -> list[str]:
     """One line a phrase: those predicted, in order, then those that were missed.
 
     >>> compare(read_leniently("graph ; trees"), read_leniently("tree ; code"))
     ['= tree', '+ code', '- graph']
     """
-    wanted = {stem_words(phrase.words) for phrase in gold}
-    found = {stem_words(phrase.words) for phrase in predicted}
-    lines = [f"{'=' if stem_words(phrase.words) in wanted else '+'} {phrase.text}" for phrase in predicted]
-    return lines + [f"- {phrase.text}" for phrase in gold if stem_words(phrase.words) not in found]
+    wanted = {stem_words(phrase.words, rules) for phrase in gold}
+    found = {stem_words(phrase.words, rules) for phrase in predicted}
+    lines = [f"{'=' if stem_words(phrase.words, rules) in wanted else '+'} {phrase.text}" for phrase in predicted]
+    return lines + [f"- {phrase.text}" for phrase in gold if stem_words(phrase.words, rules) not in found]
 
 
 def read_lines(path: Path, count: int) -> list[str]:
@@ -61,12 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = parser.parse_args(arguments)
     try:
         files = read_alike([args.src, args.gold, args.pred], args.count)
+        rules = beside(args.src).rules
     except ExhirdError as error:
         print(f"{parser.prog}: error: {error}", file=sys.stderr)
         return 2
     for source, gold, predicted in zip(*files, strict=True):
         print(textwrap.fill(source, 100))
-        for line in compare(read_leniently(gold), read_leniently(predicted)):
+        for line in compare(read_leniently(gold), read_leniently(predicted), rules):
             print(f"    {line}")
         print()
     return 0

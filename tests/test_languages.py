@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from itertools import pairwise, product
 
@@ -70,6 +71,12 @@ def test_a_language_without_a_stemmer_has_folded_words_and_a_sentence() -> None:
 def test_every_stemmer_that_is_named_exists() -> None:
     for code in SNOWBALL:
         assert stemmer(code)("a")
+
+
+def test_a_stemmer_that_is_not_installed_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "snowballstemmer", None)
+    with pytest.raises(ExhirdError, match=r"language 'de' needs snowballstemmer, .*: pip install snowballstemmer"):
+        stemmer.__wrapped__("de")
 
 
 @given(TEXTS)

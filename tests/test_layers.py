@@ -11,23 +11,27 @@ import pytest
 from helpers.files import ROOT
 
 PACKAGE = ROOT / "onmt_exhird"
-BASE = {"errors", "text", "stream"}
+BASE = {"errors", "languages", "text", "stream"}
+PIECES = {"subwords", "textmodel"}
 ABOVE_BASE = {"corpus", "records", "shuffle"}
 BELOW = {
     "errors": set(),
-    "text": {"errors", "stream"},
+    "languages": {"errors"},
     "stream": {"errors"},
+    "text": {"errors", "languages", "stream"},
+    "subwords": {"errors", "languages", "stream"},
+    "textmodel": BASE | {"subwords"},
     "corpus": BASE,
     "records": BASE | {"corpus"},
     "shuffle": {"errors"},
     "documents": BASE | ABOVE_BASE,
     "nn": BASE,
-    "search": BASE | {"nn"},
-    "generator": BASE | {"corpus", "nn", "search"},
+    "search": BASE | PIECES | {"nn"},
+    "generator": BASE | PIECES | {"corpus", "nn", "search"},
     "models": set(),
     "evaluation": BASE | ABOVE_BASE,
     "report": BASE | ABOVE_BASE | {"evaluation"},
-    "bridge": BASE | ABOVE_BASE | {"nn", "search", "generator", "evaluation"},
+    "bridge": BASE | PIECES | ABOVE_BASE | {"nn", "search", "generator", "evaluation"},
     "serve": BASE | {"generator"},
 }
 ANYTHING = {"cli", "__init__"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -106,3 +107,10 @@ def test_bytes_that_are_no_model_are_an_error() -> None:
         Subwords("sentencepiece", "unigram", b"nothing").cut(["graph"])
     with pytest.raises(ExhirdError, match="is unknown: there are sentencepiece, pyonmttok"):
         Subwords("spacy", "unigram", b"")
+
+
+@each_model
+def test_a_tokeniser_that_is_not_installed_is_asked_for(subwords: Subwords, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, subwords.tokenizer, None)
+    with pytest.raises(ExhirdError, match=rf"a subword model needs {subwords.tokenizer}, .*: pip install"):
+        pickle.loads(pickle.dumps(subwords)).cut(["graph"])

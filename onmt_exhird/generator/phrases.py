@@ -106,7 +106,7 @@ class Reader:
         stems = stem_words(raw.words, self.rules)
         places = self.occurrences(stems)
         words = list(raw.words)
-        if not places and (DIGIT in words or len(words) > len(set(words)) == 1):
+        if not places and (DIGIT in words or _says_one_word(raw, self.rules)):
             return None
         offset = 0
         for number, word in enumerate(words):
@@ -132,6 +132,17 @@ def _characters(document: Document) -> tuple[list[str], list[Span]]:
         is_simple = len(own) == end - start and begins_unspaced(token)
         spans += [(start + n, start + n + 1) for n in range(len(own))] if is_simple else [(start, end)] * len(own)
     return tokens, spans
+
+
+def _says_one_word(raw: Raw, rules: TextRules) -> bool:
+    """Whether a phrase says one word twice or more often, and nothing else.
+
+    Without blanks a word is what exclusion takes for one, a piece; but two alike of one character may be a word.
+    """
+    if len(raw.words) > len(set(raw.words)) == 1:
+        return True
+    whole, first = "".join(raw.words), raw.first
+    return rules.unspaced and len(whole) > len(first) > 1 and whole == first * (len(whole) // len(first))
 
 
 def _readable(words: Sequence[str], rules: TextRules) -> str:

@@ -8,6 +8,8 @@ import pytest
 from helpers.files import load_tool, write_lines
 
 from onmt_exhird.stream import read_leniently
+from onmt_exhird.text import TextRules
+from onmt_exhird.textmodel import TextModel
 
 tool = load_tool("side_by_side")
 
@@ -71,3 +73,13 @@ def test_a_shorter_file_is_one_sentence_and_status_2(
 def test_only_the_lines_asked_for_must_be_there(files: dict[str, Path]) -> None:
     write_lines(files["--pred"], ["one", "two"])
     assert run(files, "--count", "2") == 0
+
+
+def test_words_are_compared_in_the_language_of_the_data(
+    files: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (files["--src"].parent / "text.json").write_text(TextModel(TextRules("de")).to_json())
+    write_lines(files["--gold"], ["Häuser", "tree", "code"])
+    write_lines(files["--pred"], ["Haus", "forest", "code"])
+    assert run(files, "--count", "1") == 0
+    assert capsys.readouterr().out == "fast graphs\n    = Haus\n\n"
