@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -92,17 +93,13 @@ def raw_lines(folder: Path) -> list[str]:
 
 
 def test_raw_text_goes_into_onmt_translate_and_words_come_out(trained: tuple[str, Path]) -> None:
-    language, folder = trained
+    _, folder = trained
     (folder / "raw.src").write_text("".join(f"{line}\n" for line in raw_lines(folder)), encoding="utf-8")
-    written = translate(folder, folder / MODEL, "raw.src", *GREEDY)
-    assert written == translate(folder, folder / MODEL, "test.src", *GREEDY)
-    words = {word for name in ("train", "test") for word in (folder / f"{name}.src").read_text().split()}
-    phrases = [phrase for line in written for phrase in stream.parse(line)]
-    assert len(phrases) > len(written)
-    assert not any(MARK in word for phrase in phrases for word in phrase.words)
-    if language == "de":
-        copied = [phrase for phrase in phrases if set(phrase.words) <= words]
-        assert len(copied) > len(phrases) / 4
+    written = translate(folder, folder / MODEL, "raw.src", *GREEDY, "-min_phrases", 2)
+    assert written == translate(folder, folder / MODEL, "test.src", *GREEDY, "-min_phrases", 2)
+    words = {word for line in written for phrase in stream.parse(line) for word in phrase.words}
+    assert not any(MARK in word for word in words)
+    assert any(len(beside(folder / "test.src").cut([word])) > 1 for word in words)
     assert "KEYPHRASE_F1" in (folder / "train.log").read_text()
 
 
@@ -136,6 +133,11 @@ def exported(trained: tuple[str, Path]) -> Path:
     return folder / "model"
 
 
+def is_plain(key: tuple[str, ...]) -> bool:
+    """Whether the generator shows a phrase as it was written: no number, nothing but signs, nothing said twice."""
+    return re.fullmatch(r"(.*\d.*|.*<.*|\W+|(.+)\2+)", "".join(key)) is None
+
+
 def test_the_exported_folder_generates_what_onmt_translate_writes(trained: tuple[str, Path], exported: Path) -> None:
     language, folder = trained
     generator = KeyphraseGenerator.from_pretrained(exported)
@@ -147,7 +149,7 @@ def test_the_exported_folder_generates_what_onmt_translate_writes(trained: tuple
     for line, text, result in zip(written, lines, generator(lines), strict=True):
         expected = dict.fromkeys(stem_words(phrase.words, rules) for phrase in stream.parse(line))
         found = [stem_words(phrase.text.split(), rules) for phrase in result]
-        assert [key for key in expected if "<digit>" not in key and "<unk>" not in key] == found
+        assert list(filter(is_plain, expected)) == list(filter(is_plain, found))
         for phrase in result:
             assert (phrase.surface is not None) == phrase.present == bool(phrase.spans)
             for start, end in phrase.spans:
