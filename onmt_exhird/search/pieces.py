@@ -224,20 +224,16 @@ class PieceTable:
 
         ends (n): their last pieces. Runs that were met before are only looked up.
         """
-        different, which = runs.unique(return_inverse=True)
-        numbers = different.tolist()
+        numbers = runs.tolist()
         if len(self._keys) > REMEMBERED:
             self._keys = {}
         keys = self._keys  # which other threads may replace
         unknown = {number: place for place, number in enumerate(numbers) if number not in keys}
         if unknown:
-            first = torch.full_like(different, len(which)).scatter_reduce_(
-                0, which, torch.arange(len(which), device=which.device), "amin"
-            )
-            examples = first[list(unknown.values())]
-            places = torch.cat([starts[examples], ends[examples].unsqueeze(1)], 1).tolist()
-            for number, (row, start, end) in zip(unknown, places, strict=True):
-                values = pieces.values[row, start : end + 1].tolist()
+            places = list(unknown.values())
+            row, first = starts[places].unbind(1)
+            spans = zip(pieces.values[row].tolist(), first.tolist(), ends[places].tolist(), strict=True)
+            for number, (values, start, end) in zip(unknown, spans, strict=True):
                 # Hypotheses that a beam only keeps to fill its places may hold anything.
-                keys[number] = self._key_of("".join(self._spelt.get(value, "") for value in values))
-        return torch.tensor([keys[number] for number in numbers], device=runs.device)[which]
+                keys[number] = self._key_of("".join(self._spelt.get(value, "") for value in values[start : end + 1]))
+        return torch.tensor([keys[number] for number in numbers], device=runs.device)
