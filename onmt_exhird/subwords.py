@@ -30,6 +30,7 @@ MARKERS = frozenset(
     (*stream.STRUCTURE, stream.UNK, stream.PAD, stream.BOS, stream.EOS, stream.DIGIT, stream.SEPARATOR, stream.MASK)
 )
 KNOWN_WORDS = 1 << 18  # whose pieces are remembered
+MARKED = 0.01  # of a vocabulary's tokens that begin a word, at least, if they are pieces
 FITS = 0.9  # of a vocabulary's tokens that are pieces of the model it was counted with, at least
 COVERAGE_OF_MANY = 0.9995  # characters, where there are thousands
 UNSPACED_CHARACTERS = 4  # of a piece where there are no blanks: longer words are rare, parts of sentences are not
@@ -169,6 +170,15 @@ class Subwords:
                 f"the model, {marked:,} begin a word; build the vocabulary with onmt_build_vocab, "
                 "-transforms keyphrase and the -keyphrase_text file that training has"
             )
+
+
+def are_pieces(vocabulary: Sequence[str]) -> bool:
+    """Whether the tokens of a vocabulary are pieces of words.
+
+    >>> are_pieces(["<p_start>", "▁graph", "s"]), are_pieces(["<p_start>", "graphs"])
+    (True, False)
+    """
+    return sum(token.startswith(MARK) for token in vocabulary) > MARKED * len(vocabulary)
 
 
 def _load(name: str) -> Any:

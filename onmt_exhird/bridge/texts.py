@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.subwords import goes_on
+from onmt_exhird.subwords import are_pieces, goes_on
 from onmt_exhird.textmodel import TextModel, read_text_model
 
 OPTION = "keyphrase_text"
 TRANSFORM = "keyphrase"
+CUTTERS = {"sentencepiece", "bpe", "onmt_tokenize"}  # transforms of OpenNMT-py that may come after ours
 NOTED = OPTION  # where a model's vocabularies have it, for those who make batches
 
 
@@ -76,9 +77,16 @@ def check_same(opt: Any, vocabs: Mapping[str, Any]) -> None:
             f"-{OPTION} has other rules or another subword model than the checkpoint was trained with: "
             "give the file that it was trained with"
         )
+    other_cutters = CUTTERS.intersection(getattr(opt, "_all_transform", None) or ())
     for side in ("src", "tgt"):
         if side in vocabs:
-            text.check_fits(vocabs[side].ids_to_tokens)
+            tokens = vocabs[side].ids_to_tokens
+            if text.subwords is None and not other_cutters and are_pieces(tokens):
+                raise ExhirdError(
+                    "the vocabulary is of pieces of words, but no subword model is given that would cut words into "
+                    f"them: add -{OPTION} with the text.json that the vocabulary was built with"
+                )
+            text.check_fits(tokens)
 
 
 def take_from_model(opt: Namespace, model_opt: Any) -> TextModel:

@@ -250,6 +250,12 @@ def test_a_vocabulary_of_words_does_not_fit_a_subword_model(trained: tuple[str, 
         train_here(folder, "-config", "tiny.yaml", "-src_vocab", tmp_path / "words.txt", "-save_model", tmp_path / "m")
 
 
+def test_a_vocabulary_of_pieces_needs_the_subword_model(trained: tuple[str, Path], tmp_path: Path) -> None:
+    _, folder = trained
+    with pytest.raises(ExhirdError, match=r"is of pieces of words, .* add -keyphrase_text"):
+        train_here(folder, "-config", "tiny.yaml", "-keyphrase_text", "", "-save_model", tmp_path / "m")
+
+
 def test_an_option_without_its_transform_is_said(trained: tuple[str, Path]) -> None:
     _, folder = trained
     with pytest.raises(ExhirdError, match="which data/train lacks: add -transforms keyphrase"):
