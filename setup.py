@@ -34,4 +34,10 @@ setup(
         "flask>=2.2",  # the service; these two are OpenNMT-py's own
         "waitress>=2.1",
     ],
+    extras_require={
+        "parquet": ["pyarrow>=15"],  # Parquet files in and out
+        "ray": ["ray[data]>=2.60"],  # generate --engine ray, map_batches; brings pyarrow
+        # generate --engine spark, mapInPandas, whose frames are pandas' and travel as pyarrow's; no pandas 3 yet
+        "spark": ["pyspark>=4.0", "pandas>=2.2,<3", "pyarrow>=15"],
+    },
 )

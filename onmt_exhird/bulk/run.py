@@ -37,19 +37,21 @@ def fill(
     count: Callable[[], int],
     size: int,
     writer: Writer,
-    engine: Engine,
+    start: Callable[[], Engine],
 ) -> int:
     """Write what is missing in a folder that is open; how many documents of the whole have failed.
 
     items   reads the documents from the first on
     count   how many there are; asked if the folder does not say it
     size    documents of a shard
+    start   gives the engine, if there is something to do
     """
     if folder.documents is None:
         folder.begin(count())
     assert folder.documents is not None
     done = sum(one.documents for one in folder.written.values())
     if done < folder.documents:
+        engine = start()
         progress = Progress(folder.documents, done)
         missing = (shard for shard in cut(items(), size) if shard.number not in folder.written)
         for written in engine(missing, writer, progress):

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     names = Names(args.title_key, args.text_key, args.id_key)
     with find_inputs(args.files, args.input_format, args.per_file) as inputs:
         paths = [_path(one) for one in inputs]
-        engine = _choose_engine(args, Loader(args.model, args.device, args.batch_size, chosen_search(args)))
+        loader = Loader(args.model, args.device, args.batch_size, chosen_search(args))
         plan = {
             "version": __version__,
             "inputs": [digest(path) for path in paths],
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         writer = Writer(args.output_dir, args.format, partial(_render, form))
         with Folder(args.output_dir, plan).opened() as folder:
             count: Callable[[], int] = lambda: sum(item.is_record for item in items())  # noqa: E731
-            failed = fill(folder, items, count, args.shard_size, writer, engine)
+            failed = fill(folder, items, count, args.shard_size, writer, lambda: _choose_engine(args, loader))
             documents = folder.documents
     if failed:
         print(f"exhird generate: {failed:,} of {documents:,} records failed: they have an error", file=sys.stderr)
@@ -79,10 +79,26 @@ def _settle(args: argparse.Namespace) -> JsonlForm:
         from onmt_exhird.documents.parquet import load_pyarrow
 
         load_pyarrow()
+    _check_engine(args)
     args.shard_size = args.shard_size or SHARD
     form = choose_form(argparse.Namespace(**vars(args) | {"format": JSONL}), ())
     assert isinstance(form, JsonlForm)
     return form
+
+
+def _check_engine(args: argparse.Namespace) -> None:
+    """Refuse an engine that is not installed, before anything is read."""
+    for engine, option in (("ray", "address"), ("spark", "master")):
+        if getattr(args, option) is not None and args.engine != engine:
+            raise ExhirdError(f"--{option} is about --engine {engine}")
+    if args.engine == "ray":
+        from onmt_exhird.engines.ray import load_ray
+
+        load_ray()
+    if args.engine == "spark":
+        from onmt_exhird.engines.spark import load_spark
+
+        load_spark()
 
 
 def _path(one: Input) -> Path:
@@ -104,6 +120,14 @@ def _render(form: JsonlForm, item: Item, identity: Any, result: Keyphrases | Non
 
 
 def _choose_engine(args: argparse.Namespace, loader: Loader) -> Engine:
+    if args.engine == "ray":
+        from onmt_exhird.engines.ray import RayEngine
+
+        return RayEngine(loader, args.jobs, args.address)
+    if args.engine == "spark":
+        from onmt_exhird.engines.spark import SparkEngine
+
+        return SparkEngine(loader, args.jobs, args.master)
     from onmt_exhird.bulk.run import Local
 
     return Local(loader, args.jobs or count_cores())

@@ -21,7 +21,7 @@ AHEAD = 16  # batches that are read ahead from a file; of a pipe, only what has 
 LETTERS = 1 << 23  # of documents in memory, whatever their number
 SHOWN = 20  # complaints that are printed
 FAILED = 3  # exit code
-BULK = ("jobs", "shard_size")  # options that only a folder has
+BULK = ("jobs", "shard_size", "engine", "address", "master")  # options that only a folder has
 
 _DESCRIPTION = """\
 Generate the keyphrases of documents. Without a FILE, or with -, the standard input is read; each line is answered as
@@ -124,6 +124,9 @@ def _add_bulk(add: Callable[..., Any]) -> None:
     )
     add("--jobs", type=_positive, metavar="N", help="processes that share the model; default: one for each core")
     add("--shard-size", type=_positive, metavar="N", help="documents of a shard; default: 2000")
+    add("--engine", choices=("ray", "spark"), help="who does the work, instead of processes here; see docs/bulk.md")
+    add("--address", metavar="HOST:PORT", help="of a Ray cluster; default: a Ray of this machine")
+    add("--master", metavar="M", help="of a Spark cluster; default: a Spark of this machine")
 
 
 def _positive(text: str) -> int:
