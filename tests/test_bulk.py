@@ -210,7 +210,7 @@ def test_workers_can_load_the_model_themselves(tmp_path: Path) -> None:
     generator = KeyphraseGenerator(make())
     generator.save_pretrained("model")
     documents = texts(23)
-    loader = Loader("model", options={"max_phrases": 4})
+    loader = Loader("model", options=(("max_phrases", 4),))
     for share in (False, True):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(onmt_exhird.generator, "KeyphraseGenerator", KeyphraseGenerator)
@@ -371,3 +371,24 @@ def test_killed_at_random_and_resumed_the_bytes_are_the_same() -> None:
     Path("out").rename("before")
     assert start("0").wait() == 0
     assert content(Path("out")) == interrupted
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "sentence"),
+    [
+        ("pyarrow", ["--format", "parquet"], "Parquet needs pyarrow: pip install 'onmt-exhird[parquet]'"),
+        ("ray", ["--engine", "ray"], "pip install 'onmt-exhird[ray]'"),
+        ("pyspark", ["--engine", "spark"], "pip install 'onmt-exhird[spark]'"),
+        ("none", ["--engine", "spark", "--address", "a:1"], "--address is about --engine ray"),
+        ("none", ["--master", "local"], "--master is about --engine spark"),
+    ],
+)
+def test_what_is_not_installed_is_named_with_its_remedy(
+    module: str, arguments: list[str], sentence: str, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    for name in (module, f"{module}.sql", f"{module}.data"):
+        monkeypatch.setitem(sys.modules, name, None)
+    write_input(1)
+    assert generate(*arguments) == 2
+    assert sentence in capfd.readouterr().err
+    assert not Path("out").exists()

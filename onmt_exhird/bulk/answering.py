@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,13 @@ Generate = Callable[[Iterable[Document]], "Iterator[Keyphrases]"]
 class Loader:
     """How a process comes by the model; it pickles.
 
-    options   those of `KeyphraseGenerator.generate`
+    options   those of `KeyphraseGenerator.generate`, as pairs of a name and a value
     """
 
     model: str | None = None
     device: str = "cpu"
     batch_size: int = 64
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[tuple[str, Any], ...] = ()
 
     def __call__(self) -> Generate:
         """The model's `generate`, in one thread: several processes would only wait for each other's."""
@@ -35,7 +35,7 @@ class Loader:
 
         torch.set_num_threads(1)
         generator = KeyphraseGenerator.from_pretrained(self.model, device=self.device)
-        generate: Generate = partial(generator.generate, batch_size=self.batch_size, **self.options)
+        generate: Generate = partial(generator.generate, batch_size=self.batch_size, **dict(self.options))
         list(generate(["a"]))  # tables that the first search makes are then shared like the model
         return generate
 

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     names = Names(args.title_key, args.text_key, args.id_key)
     with find_inputs(args.files, args.input_format, args.per_file) as inputs:
         paths = [_path(one) for one in inputs]
-        loader = Loader(args.model, args.device, args.batch_size, chosen_search(args))
+        loader = Loader(args.model, args.device, args.batch_size, tuple(chosen_search(args).items()))
         plan = {
             "version": __version__,
             "inputs": [digest(path) for path in paths],

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import socket
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 
 from onmt_exhird.bulk.answering import Generate
@@ -24,17 +24,13 @@ from onmt_exhird.generator.results import Keyphrase, Keyphrases
 
 BATCH = 512  # rows that a worker answers at once
 PER_JOB = 10_000  # rows for each worker that are given to an engine at a time
-FOUND = ("keyphrases", "truncated", "error")  # the columns of what was found
 PATIENCE = 5  # seconds for an address to answer
-
+FOUND = ("keyphrases", "truncated", "error")  # the columns of what was found
 Load = Callable[[], Generate]
 
 
 class Answerer:
-    """Answers rows in a process of its own: a document that kills it kills neither the engine's worker nor the job.
-
-    load   gives that process the model's `generate`: a `Loader`
-    """
+    """Answers rows in a process of its own: a document that kills it kills neither the engine's worker nor the job."""
 
     def __init__(self, load: Load) -> None:
         self._pool = Pool(load, _to_rows, 1, share=False, say=logging.getLogger(__name__).warning)
@@ -75,31 +71,34 @@ class Cluster(ABC):
 
     def __call__(self, shards: Iterator[Shard], writer: Writer, progress: Progress) -> Iterator[Written]:
         for group in self._groups(shards):
-            waiting = {shard.number: shard for shard in group}
-            found: dict[int, dict[int, Keyphrases | str]] = {number: {} for number in waiting}
-            yield from (writer(waiting.pop(shard.number), []) for shard in group if not shard.documents)
-            for row in self.answer([row for shard in group for row in _rows_of(shard)]):
-                shard = waiting.get(row["shard"])
-                if shard is None or row["row"] in found[shard.number]:
-                    raise RuntimeError(f"row {row['row']} of shard {row['shard']} came twice")
-                found[shard.number][row["row"]] = _read_row(row)
-                if len(found[shard.number]) == len(shard.documents):
-                    results = found.pop(shard.number)
-                    yield writer(waiting.pop(shard.number), [results[number] for number in range(len(results))])
+            rows = [row for shard in group for row in _rows_of(shard)]
+            left = Counter(row["shard"] for row in rows)
+            found: dict[tuple[int, int], Keyphrases | str] = {}
+            by_number = {shard.number: shard for shard in group}
+            yield from (writer(shard, []) for shard in group if not left[shard.number])
+            for row in self.answer(rows) if rows else ():
+                number, place = row["shard"], row["row"]
+                if (number, place) in found or not left[number]:
+                    raise ExhirdError(f"row {place} of shard {number} came back twice; give the same command again")
+                found[number, place] = _read_row(row)
+                left[number] -= 1
+                if not left[number]:
+                    results = [found.pop((number, one)) for one in range(len(by_number[number].documents))]
+                    yield writer(by_number[number], results)
                     progress.watch(0)
-            if waiting:
-                raise RuntimeError(f"rows of the shards {', '.join(map(str, waiting))} did not come back")
+            if left.total():
+                raise ExhirdError(f"{left.total():,} rows did not come back; give the same command again")
 
     def _groups(self, shards: Iterator[Shard]) -> Iterator[list[Shard]]:
         """Shards that are given to the engine at a time: enough for all workers, and few enough for memory."""
-        count = 0
-
-        def place(shard: Shard) -> int:
-            nonlocal count
-            count += len(shard.asked)
-            return (count - 1) // (PER_JOB * self.jobs)
-
-        return (list(group) for _, group in groupby(shards, key=place))
+        group: list[Shard] = []
+        for shard in shards:
+            group.append(shard)
+            if sum(len(one.asked) for one in group) >= PER_JOB * self.jobs:
+                yield group
+                group = []
+        if group:
+            yield group
 
 
 def _rows_of(shard: Shard) -> Iterator[dict[str, Any]]:
@@ -109,7 +108,7 @@ def _rows_of(shard: Shard) -> Iterator[dict[str, Any]]:
 
 
 def check_address(address: str) -> None:
-    """Raise an `ExhirdError` unless somebody listens at ``host:port``, of an address or of the first of several."""
+    """Raise an `ExhirdError` unless somebody listens at an address, or at the first of several."""
     host, _, port = address.rpartition("//")[2].partition(",")[0].rpartition(":")
     try:
         socket.create_connection((host, int(port)), PATIENCE).close()

@@ -27,11 +27,7 @@ class GenerateKeyphrases:
     """A callable for `map_batches`: rows with ``abstract`` or ``text``, and a ``title`` if there is one, get columns.
 
     What was found is in ``keyphrases`` and ``truncated``, or a reason in ``error``. All other columns stay.
-
-        dataset.map_batches(
-            GenerateKeyphrases, fn_constructor_args=(Loader("folder"),), batch_format="pyarrow",
-            batch_size=512, num_cpus=1, compute=ray.data.ActorPoolStrategy(size=7),  # on 8 cores: one has to read
-        )
+    docs/bulk.md has an example.
     """
 
     def __init__(self, load: Load | None = None) -> None:
@@ -65,21 +61,19 @@ class RayEngine(Cluster):
     def _connect(self, address: str | None) -> None:
         if address and ":" in address:
             check_address(address)
-        for name, value in (("RAY_USAGE_STATS_ENABLED", "0"), ("RAY_BACKEND_LOG_LEVEL", "fatal")):
-            os.environ.setdefault(name, value)
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         local = {} if address else {"include_dashboard": False}
         try:
             self.ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
             raise ExhirdError(f"Ray cannot be reached at '{address}': {reason}; give --address HOST:PORT") from error
-        context = self.ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
+        self.ray.data.DataContext.get_current().enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
 
     def answer(self, rows: list[dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
-        blocks = -(-len(rows) // BATCH)
-        answered = self.ray.data.from_items(rows, override_num_blocks=blocks).map_batches(
+        answered = self.ray.data.from_items(rows, override_num_blocks=-(-len(rows) // BATCH)).map_batches(
             GenerateKeyphrases,
             fn_constructor_args=(self.load,),
             batch_format="pyarrow",

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from onmt_exhird.bulk.answering import Loader
@@ -17,21 +18,23 @@ SCHEMA = (
     "truncated boolean, error string"
 )
 RETRIES = 4  # of a task whose worker was lost; a local Spark would give up at once
-_answerers: dict[str, Answerer] = {}  # of this process, by how they load: one model, however many tasks it gets
 
 
 def load_spark() -> Any:
     """The module of Spark's sessions."""
     try:
-        import pandas
-        import pyarrow
-        import pyspark.sql
+        import pandas, pyarrow, pyspark.sql  # noqa: E401, F401, I001
     except ImportError as error:
         raise ExhirdError(f"--engine spark needs Spark ({error}): pip install 'onmt-exhird[spark]'") from error
     if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
         raise ExhirdError("Spark needs Java, and there is none: apt-get install default-jre-headless")
-    del pandas, pyarrow
     return pyspark.sql
+
+
+@cache
+def _answerer(load: Load) -> Answerer:
+    """The one of this process; in what Spark copies into each task it would be another every time."""
+    return Answerer(load)
 
 
 def generate_keyphrases(load: Load | None = None) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -42,9 +45,8 @@ def generate_keyphrases(load: Load | None = None) -> Callable[[Iterator[Any]], I
     loader = load or Loader()
 
     def answer(frames: Iterator[Any]) -> Iterator[Any]:
-        answerer = _answerers.get(repr(loader)) or _answerers.setdefault(repr(loader), Answerer(loader))
         for frame in frames:
-            found = answerer(frame.to_dict("records"))
+            found = _answerer(loader)(frame.to_dict("records"))
             yield frame.assign(**{name: [row[name] for row in found] for name in FOUND})
 
     return answer
@@ -54,8 +56,7 @@ def schema_with(frame: Any) -> Any:
     """The schema of what `generate_keyphrases` makes of a frame."""
     from pyspark.sql.types import StructType
 
-    kept = [field for field in frame.schema.fields if field.name not in FOUND]
-    return StructType(kept + StructType.fromDDL(SCHEMA).fields)
+    return StructType([*frame.drop(*FOUND).schema.fields, *StructType.fromDDL(SCHEMA).fields])
 
 
 class SparkEngine(Cluster):
@@ -65,15 +66,14 @@ class SparkEngine(Cluster):
     """
 
     def __init__(self, load: Load, jobs: int | None = None, master: str | None = None) -> None:
-        self.load = load
-        sessions = load_spark()
+        self.load, sessions = load, load_spark()
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         master = master or f"local[{jobs or '*'},{RETRIES}]"
         if not master.startswith(("local", "spark://", "k8s://", "yarn")):
             raise ExhirdError(f"'{master}' is no master of Spark: give --master spark://HOST:PORT, yarn or local[N]")
         if master.startswith("spark://"):
             check_address(master)
-        if master.startswith("local"):
+        elif master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         builder = (
             sessions.SparkSession.builder.master(master)
