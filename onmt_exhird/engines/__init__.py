@@ -24,7 +24,6 @@ from onmt_exhird.generator.results import Keyphrase, Keyphrases
 
 BATCH = 512  # rows that a worker answers at once
 PER_JOB = 10_000  # rows for each worker that are given to an engine at a time
-PATIENCE = 5  # seconds for an address to answer
 FOUND = ("keyphrases", "truncated", "error")  # the columns of what was found
 Load = Callable[[], Generate]
 
@@ -111,6 +110,6 @@ def check_address(address: str) -> None:
     """Raise an `ExhirdError` unless somebody listens at an address, or at the first of several."""
     host, _, port = address.rpartition("//")[2].partition(",")[0].rpartition(":")
     try:
-        socket.create_connection((host, int(port)), PATIENCE).close()
+        socket.create_connection((host, int(port)), timeout=5).close()
     except (OSError, ValueError) as error:
         raise ExhirdError(f"nobody answers at '{address}': {error}; is the address right, and does it run?") from None

@@ -63,9 +63,9 @@ class RayEngine(Cluster):
             check_address(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
-        local = {} if address else {"include_dashboard": False}
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
-            self.ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **local)
+            self.ray.init(address, include_dashboard=None if address else False, **quiet)
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
             raise ExhirdError(f"Ray cannot be reached at '{address}': {reason}; give --address HOST:PORT") from error

@@ -81,7 +81,6 @@ class SparkEngine(Cluster):
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.log.level", "OFF")
-            .config("spark.executorEnv.OMP_NUM_THREADS", "1")
             .config("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH))
         )
         try:
