@@ -130,4 +130,4 @@ def _choose_engine(args: argparse.Namespace, loader: Loader) -> Engine:
         return SparkEngine(loader, args.jobs, args.master)
     from onmt_exhird.bulk.run import Local
 
-    return Local(loader, args.jobs or count_cores())
+    return Local(loader, args.jobs or (count_cores() if args.device == "cpu" else 1))

@@ -122,7 +122,7 @@ def _add_bulk(add: Callable[..., Any]) -> None:
         metavar="DIR",
         help="numbered shards and a manifest; the same call again does what is missing",
     )
-    add("--jobs", type=_positive, metavar="N", help="processes that share the model; default: one for each core")
+    add("--jobs", type=_positive, metavar="N", help="processes; default: one for each core, of a GPU one")
     add("--shard-size", type=_positive, metavar="N", help="documents of a shard; default: 2000")
     add("--engine", choices=("ray", "spark"), help="who does the work, instead of processes here; see docs/bulk.md")
     add("--address", metavar="HOST:PORT", help="of a Ray cluster; default: a Ray of this machine")
