@@ -41,7 +41,9 @@ def test_its_card_has_every_part(science: KeyphraseGenerator) -> None:
 def test_finds_what_an_abstract_is_about(science: KeyphraseGenerator) -> None:
     """One phrase of each, which every sound model finds: no more, lest rounding decides."""
     results = science(ABSTRACTS)
-    for result, wanted in zip(results, ("leak", "citation", "question answering", "blood pressure", "pricing"), strict=True):
+    for result, wanted in zip(
+        results, ("leak", "citation", "question answering", "blood pressure", "pricing"), strict=True
+    ):
         assert 2 <= len(result) <= 12
         assert any(wanted in phrase.text for phrase in result), result.texts
 
