@@ -62,7 +62,6 @@ class RayEngine(Cluster):
         if address and ":" in address:
             check_address(address)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
             self.ray.init(address, include_dashboard=None if address else False, **quiet)

@@ -296,7 +296,7 @@ def test_progress_tells_the_speed_and_the_time_left(monkeypatch: pytest.MonkeyPa
     )
 
 
-def start(seconds: str = "0.05", *arguments: str) -> subprocess.Popen[bytes]:
+def start(seconds: str, *arguments: str) -> subprocess.Popen[bytes]:
     options = ["a.jsonl", "--output-dir", "out", "--shard-size", "50", "--batch-size", "10", "--jobs", "2"]
     return subprocess.Popen(
         [*COMMAND, *options, *arguments], env=unmeasured() | {"FAKE_SECONDS": seconds}, stderr=subprocess.PIPE
@@ -325,7 +325,7 @@ def alive(pid: int) -> bool:
 def begun() -> Iterator[subprocess.Popen[bytes]]:
     """A run that has two workers and a shard."""
     write_input(1000)
-    process = start()
+    process = start("0.4")  # long enough for a busy machine to start another one meanwhile
     until(lambda: len(workers_of(process)) == 2 and list(Path("out").glob("shard-*.jsonl")))
     yield process
     process.kill()
