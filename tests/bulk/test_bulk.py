@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.bulk_fakes import count_documents, die, texts_of
 from helpers.fake_generator import FakeGenerator
 from helpers.files import TESTS
 from helpers.stock import unmeasured
@@ -25,7 +26,7 @@ import onmt_exhird.generator
 from onmt_exhird.bulk import shards
 from onmt_exhird.bulk.answering import Loader
 from onmt_exhird.bulk.progress import Progress
-from onmt_exhird.bulk.shards import Shard, cut
+from onmt_exhird.bulk.shards import cut
 from onmt_exhird.bulk.workers import Pool
 from onmt_exhird.cli import main
 from onmt_exhird.documents.items import Item
@@ -188,23 +189,15 @@ def test_bad_records_are_refused_before_any_work_or_become_error_records(capfd: 
     assert last["id"] == "bad" and last["error"].startswith("a.jsonl, line 54: ")
 
 
-def no_documents(shard: Shard, results: Any) -> int:
-    return len(results)
-
-
-def die() -> Any:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def test_workers_that_die_before_they_begin_end_the_run() -> None:
     shard = next(cut([Item("a", "Planar")], 5))
     told = r"3 worker processes died \(signal 9, SIGKILL\) before they began"
-    with Pool(die, no_documents, 2, share=False, say=print) as pool, pytest.raises(ExhirdError, match=told):
+    with Pool(die, count_documents, 2, share=False, say=print) as pool, pytest.raises(ExhirdError, match=told):
         list(pool.run([shard]))
 
 
 def test_workers_can_load_the_model_themselves(tmp_path: Path) -> None:
-    from generator_models import make, texts
+    from helpers.generator_models import make, texts
 
     from onmt_exhird.generator.api import KeyphraseGenerator
 
@@ -222,13 +215,6 @@ def test_workers_can_load_the_model_themselves(tmp_path: Path) -> None:
                 assert [one for number in sorted(found) for one in found[number]] == [
                     result.texts for result in generator.generate(documents, max_phrases=4)
                 ]
-
-
-def texts_of(shard: Shard, results: Any) -> tuple[int, list[list[str]]]:
-    import torch
-
-    assert torch.get_num_threads() == 1
-    return shard.number, [result.texts for result in results]
 
 
 def test_a_full_disk_ends_the_run_with_a_sentence_and_what_is_done_stays(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.engine_fakes import load
+from helpers.bulk_fakes import load
 from helpers.fake_generator import FakeGenerator
 from helpers.files import TESTS
 
@@ -42,7 +42,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Records, a small model, and what the plain call finds for them."""
-    from generator_models import make, texts
+    from helpers.generator_models import make, texts
 
     from onmt_exhird.generator.api import KeyphraseGenerator
 

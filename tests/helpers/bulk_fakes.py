@@ -1,4 +1,4 @@
-"""A generator for the workers of Ray and Spark, which dies of some documents and fails at others."""
+"""What workers of bulk runs are given in tests; in a module of its own, since they import it in their processes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any
 
 from helpers.fake_generator import FakeGenerator
 
+from onmt_exhird.bulk.shards import Shard
+
 
 class Deadly(FakeGenerator):
+    """Dies of some documents and fails at others."""
+
     def answer(self, text: str) -> Any:
         if "poison" in text:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -25,3 +29,18 @@ def generate(documents: Iterable[Any]) -> Iterator[Any]:
 
 def load() -> Any:
     return generate
+
+
+def die() -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def count_documents(shard: Shard, results: Any) -> int:
+    return len(results)
+
+
+def texts_of(shard: Shard, results: Any) -> tuple[int, list[list[str]]]:
+    import torch
+
+    assert torch.get_num_threads() == 1
+    return shard.number, [result.texts for result in results]
