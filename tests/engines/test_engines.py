@@ -64,7 +64,8 @@ def written(pattern: str = "out/shard-*") -> bytes:
 def assert_same(corpus: Path) -> None:
     """The same ids, once each and in order, and the same phrases; scores may differ a little.
 
-    A batch of other documents adds its numbers up in another order, and with random weights the difference can grow.
+    A batch of other documents adds its numbers up in another order, and random weights let that grow to 6e-4; that
+    it is rounding and nothing else is seen in `tests/generator/test_api.py`.
     """
     wanted = [json.loads(line) for line in (corpus / "plain.jsonl").read_text().splitlines()]
     found = [json.loads(line) for line in written().splitlines()]
