@@ -27,7 +27,7 @@ from onmt_exhird.search.beam import Beam, ModelRows
 from onmt_exhird.search.greedy import Greedy
 from onmt_exhird.search.sources import Sources
 
-AHEAD = 8  # batches that are read ahead once many documents have come: rows of the search stay full
+AHEAD = 8  # batches that are read together after the first: rows of the search stay full
 TOKENS = 200_000  # of documents that are read ahead, at most, but for the last of them
 PARTS = 1024  # of documents, that are searched together
 CONSTRAINTS = 16  # that are kept; a server's clients may think up any number of options
@@ -104,7 +104,7 @@ class KeyphraseGenerator:
     ) -> Iterator[Keyphrases]:
         """The keyphrases of each document of any iterable, in order, while it is read.
 
-        batch_size   documents that are read before the first is answered; later, some batches are read ahead
+        batch_size   documents that are read before the first is answered; then eight times as many at once
         attention    whether to say where the decoder looked
         options      those of `Options`, the model's own where they are not given or None
         """
@@ -119,7 +119,7 @@ class KeyphraseGenerator:
         size = batch_size
         while batch := self._read(documents, size):
             yield from self._answer(batch, options, attention)
-            size = min(2 * size, AHEAD * batch_size)
+            size = AHEAD * batch_size
 
     @staticmethod
     def _read(documents: Iterator[Any], size: int) -> list[Document]:
