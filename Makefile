@@ -2,12 +2,13 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
 PINNED ?= .venv-pinned
+ENGINES ?= .venv-engines
 BIN = $(VENV)/bin
 # On a busy machine the threads of a matrix product would spin for each other.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help setup test lint unit demo docs test-models test-browser test-faults test-package test-pinned test-processors \
-	test-upstream clean
+.PHONY: help setup test lint unit demo docs test-models test-browser test-engines test-faults test-package test-pinned \
+	test-processors test-upstream clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -79,5 +80,15 @@ $(PINNED)/.ready: setup.py pyproject.toml tools/build_backend.py
 	$(PINNED)/bin/pip install --quiet --disable-pip-version-check . pytest hypothesis setuptools wheel
 	@touch $@
 
+test-engines: $(ENGINES)/.ready  ## a local Ray and a local Spark, and Parquet (minutes; installs Debian's Java if there is none)
+	command -v java >/dev/null || { apt-get update && apt-get install -y --no-install-recommends default-jre-headless; }
+	$(ENGINES)/bin/pytest -v -m engines tests/engines/test_engines.py
+
+$(ENGINES)/.ready: requirements.lock requirements-engines.lock setup.py pyproject.toml tools/build_backend.py
+	$(PYTHON) -m venv $(ENGINES)
+	$(ENGINES)/bin/pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock -r requirements-engines.lock
+	$(ENGINES)/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
 clean:  ## remove what was made
-	rm -rf $(VENV) $(PINNED) run build *.egg-info
+	rm -rf $(VENV) $(PINNED) $(ENGINES) run build *.egg-info

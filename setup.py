@@ -51,9 +51,6 @@ setup(
         # Models by name; another package may add its own: a name, and the package that has the folder's files.
         "onmt_exhird.models": ["science = onmt_exhird.models.science"],
     },
-    extras_require={
-        "bib": ["bibtexparser>=1.4,<2"],  # reads .bib files and keeps their bytes
-    },
     install_requires=[
         "OpenNMT-py==3.5.1",  # what is extended: encoders, training loop, search, server; its last release
         "torch>=2.1",  # the models; OpenNMT-py's own pin decides the upper end
@@ -66,4 +63,11 @@ setup(
         "flask>=2.2",  # the service; these two are OpenNMT-py's own
         "waitress>=2.1",
     ],
+    extras_require={
+        "bib": ["bibtexparser>=1.4,<2"],  # reads .bib files and keeps their bytes
+        "parquet": ["pyarrow>=15"],  # Parquet files in and out
+        "ray": ["ray[data]>=2.60"],  # generate --engine ray, map_batches; brings pyarrow
+        # generate --engine spark, mapInPandas, whose frames are pandas' and travel as pyarrow's; no pandas 3 yet
+        "spark": ["pyspark>=4.0", "pandas>=2.2,<3", "pyarrow>=15"],
+    },
 )

@@ -32,6 +32,8 @@ BELOW = {
     "evaluation": BASE | ABOVE_BASE,
     "report": BASE | ABOVE_BASE | {"evaluation"},
     "bridge": BASE | PIECES | ABOVE_BASE | {"nn", "search", "generator", "evaluation"},
+    "bulk": BASE | ABOVE_BASE | {"documents", "generator"},
+    "engines": BASE | ABOVE_BASE | {"documents", "generator", "bulk"},
     "serve": BASE | {"generator"},
 }
 ANYTHING = {"cli", "__init__"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from onmt_exhird.documents.formats import CSV, FILE, JSON, JSONL, REFERENCES, TEXT, TSV
+from onmt_exhird.documents.formats import CSV, FILE, JSON, JSONL, PARQUET, REFERENCES, TEXT, TSV
 from onmt_exhird.documents.items import Item
+from onmt_exhird.documents.json_records import to_json
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator.results import Keyphrases
 
@@ -93,9 +93,13 @@ class JsonlForm(Form):
     OWN = ("id", "keyphrases", "truncated", "tokens", "error")
 
     def write(self, answer: Answer, result: Keyphrases | None) -> bytes:
+        return to_json(self.to_dict(answer, result))
+
+    def to_dict(self, answer: Answer, result: Keyphrases | None) -> dict[str, Any]:
+        """The object as plain data."""
         kept = {name: value for name, value in answer.item.record.items() if self.keep and name not in self.OWN}
         found = {"error": describe(answer.item)} if result is None else result.to_dict()
-        return to_json({"id": answer.id} | kept | found)
+        return {"id": answer.id} | kept | found
 
 
 class CsvForm(Form):
@@ -143,7 +147,7 @@ class ReferencesForm(Form):
 
 def choose_form(args: argparse.Namespace, kinds: Collection[str]) -> Form:
     """The form of output that the options and the kinds of input ask for."""
-    usual = {TEXT: TEXT, JSONL: JSONL, JSON: JSONL, FILE: JSONL, CSV: CSV, TSV: CSV}
+    usual = {TEXT: TEXT, JSONL: JSONL, JSON: JSONL, FILE: JSONL, PARQUET: JSONL, CSV: CSV, TSV: CSV}
     names = {usual.get(kind, kind) for kind in kinds}
     name = "highlight" if args.highlight else args.format or (names.pop() if len(names) == 1 else "")
     if not name:
@@ -158,6 +162,8 @@ def choose_form(args: argparse.Namespace, kinds: Collection[str]) -> Form:
     if name in REFERENCES:
         return ReferencesForm(select, replace=args.replace)
     forms: dict[str, Callable[..., Form]] = {TEXT: TextForm, JSONL: JsonlForm, CSV: CsvForm, "highlight": HighlightForm}
+    if name not in forms:
+        raise ExhirdError(f"--format {name} is written into a folder; name one with --output-dir")
     return forms[name](select, args.keep)
 
 
@@ -169,14 +175,6 @@ def describe(item: Item) -> str:
 def encode(text: str) -> bytes:
     """UTF-8; half of a pair of surrogates, which has no place in it, is shown by its number."""
     return text.encode("utf-8", "backslashreplace")
-
-
-def to_json(value: dict[str, Any]) -> bytes:
-    """A line of JSON; what UTF-8 cannot write is escaped."""
-    try:
-        return json.dumps(value, ensure_ascii=False).encode("utf-8") + b"\n"
-    except UnicodeEncodeError:
-        return json.dumps(value).encode("ascii") + b"\n"
 
 
 def to_row(cells: list[Any]) -> bytes:

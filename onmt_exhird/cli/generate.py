@@ -21,12 +21,14 @@ AHEAD = 16  # batches that are read ahead from a file; of a pipe, only what has 
 LETTERS = 1 << 23  # of documents in memory, whatever their number
 SHOWN = 20  # complaints that are printed
 FAILED = 3  # exit code
+BULK = ("jobs", "shard_size", "engine", "address", "master")  # options that only a folder has
 
 _DESCRIPTION = """\
 Generate the keyphrases of documents. Without a FILE, or with -, the standard input is read; each line is answered as
 soon as it comes. The ending says what a FILE holds; each may be compressed (.gz):
   .jsonl .json  records with abstract (or text), and title and id if there are
   .csv .tsv     tables whose header has these names
+  .parquet      the same columns; needs pip install 'onmt-exhird[parquet]'
   .bib .ris     references: written again with keywords where an entry has an abstract and none, else as they were
   any other     a document a line
 """
@@ -39,6 +41,7 @@ examples:
   tail -f log | exhird generate --model folder --top 5
   exhird generate papers.jsonl --model folder --keep --output answers.jsonl
   exhird generate refs.bib --model folder --output refs.bib
+  exhird generate *.jsonl.gz --output-dir answers --jobs 8 --format jsonl.gz
 """
 
 
@@ -58,11 +61,16 @@ def add_parser(verbs: Any) -> None:
     _add_input(parser.add_argument_group("input").add_argument)
     _add_search(parser.add_argument_group("search; default: as the model says").add_argument)
     _add_output(parser.add_argument_group("output"))
+    _add_bulk(parser.add_argument_group("many documents").add_argument)
     parser.set_defaults(run=run)
 
 
 def _add_input(add: Callable[..., Any]) -> None:
-    add("--input-format", choices=("text", "jsonl", "csv", "tsv", "bib", "ris"), help="if the ending does not say it")
+    add(
+        "--input-format",
+        choices=("text", "jsonl", "csv", "tsv", "bib", "ris", "parquet"),
+        help="if the ending does not say it",
+    )
     add(
         "--per-file", action="store_true", help="a document is a whole file; of a folder, each .txt; its id is the name"
     )
@@ -85,7 +93,11 @@ def _add_search(add: Callable[..., Any]) -> None:
 
 def _add_output(group: Any) -> None:
     add = group.add_argument
-    add("--format", choices=("text", "jsonl", "csv"), help="default: as the input; of whole files, jsonl")
+    add(
+        "--format",
+        choices=("text", "jsonl", "csv", "jsonl.gz", "parquet"),
+        help="default: as the input; of whole files, jsonl; the last two with --output-dir",
+    )
     add(
         "--output", type=Path, metavar="FILE", help="written when all is done; .gz compresses; default: standard output"
     )
@@ -101,6 +113,20 @@ def _add_output(group: Any) -> None:
         help="carry over the other keys of records, or columns of tables, but for those named as ours",
     )
     add("--replace", action="store_true", help=".bib and .ris: new keywords for entries that have some, too")
+
+
+def _add_bulk(add: Callable[..., Any]) -> None:
+    add(
+        "--output-dir",
+        type=Path,
+        metavar="DIR",
+        help="numbered shards and a manifest; the same call again does what is missing",
+    )
+    add("--jobs", type=_positive, metavar="N", help="processes; default: one for each core, of a GPU one")
+    add("--shard-size", type=_positive, metavar="N", help="documents of a shard; default: 2000")
+    add("--engine", choices=("ray", "spark"), help="who does the work, instead of processes here; see docs/bulk.md")
+    add("--address", metavar="HOST:PORT", help="of a Ray cluster; default: a Ray of this machine")
+    add("--master", metavar="M", help="of a Spark cluster; default: a Spark of this machine")
 
 
 def _positive(text: str) -> int:
@@ -143,6 +169,13 @@ def run(args: argparse.Namespace) -> int:
     from onmt_exhird.cli.answers import choose_form
     from onmt_exhird.documents import Names
 
+    if args.output_dir is not None:
+        from onmt_exhird.cli import bulk
+
+        return bulk.run(args)
+    for name in BULK:
+        if getattr(args, name) is not None:
+            raise ExhirdError(f"--{name.replace('_', '-')} is about --output-dir DIR; name a folder")
     names = Names(args.title_key, args.text_key, args.id_key)
     with find_inputs(args.files, args.input_format, args.per_file) as inputs:
         form = choose_form(args, {one.kind for one in inputs})
@@ -216,14 +249,20 @@ def check(inputs: Iterable[Input], names: Names, form: Form) -> int | None:
     for one in inputs:
         if one.again:
             for item in read(*one, names):
-                _refuse(item)
+                refuse(item)
                 count += form.wants(item)
     return count if all(one.again for one in inputs) else None
 
 
-def _refuse(item: Item) -> None:
+def refuse(item: Item) -> None:
     if item.fault:
         raise ExhirdError(f"{item.place}: {item.fault}; mend it, or pass over what is bad with --keep-going")
+
+
+def chosen_search(args: argparse.Namespace) -> dict[str, Any]:
+    """The options of the search that were given."""
+    chosen = {name: getattr(args, name) for name in ("window", "max_phrases", "beam_size")}
+    return {name: value for name, value in chosen.items() if value is not None}
 
 
 def load(args: argparse.Namespace) -> Any:
@@ -238,15 +277,14 @@ def each_answer(
     """An answer for each item, in order; without ``--keep-going`` up to the first that is bad."""
     from onmt_exhird.cli.answers import Answer
 
-    chosen = {name: getattr(args, name) for name in ("window", "max_phrases", "beam_size")}
-    options = {name: value for name, value in chosen.items() if value is not None}
+    options = chosen_search(args)
     number = 0
     for batch in in_batches(inputs, names, args.batch_size):
         documents = [item.document for item in batch if form.wants(item)]
         results = iter(generator.generate(documents, batch_size=args.batch_size, **options) if documents else ())
         for item in batch:
             if not args.keep_going:
-                _refuse(item)
+                refuse(item)
             number += item.is_record
             identity = number if item.id is None else item.id
             yield Answer(item, identity, next(results) if form.wants(item) else None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections import Counter, deque
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from onmt_exhird.cli import prepare_text
+from onmt_exhird.cli.cores import count_cores
 from onmt_exhird.cli.whole_files import whole_files
 from onmt_exhird.errors import ExhirdError
 
@@ -184,7 +184,7 @@ def _pairs(args: argparse.Namespace, rules: Rules, keys: Keys, total: Tally) -> 
     size = sum(path.stat().st_size for path in args.input)
     with tqdm(total=size, unit="B", unit_scale=True, desc=args.split, disable=None) as bar:
         records = (record for path in args.input for record in read_records(path, bar.update))
-        for part in ordered_map(prepare_chunk, (rules, keys), in_chunks(records, CHUNK), args.jobs or _cores()):
+        for part in ordered_map(prepare_chunk, (rules, keys), in_chunks(records, CHUNK), args.jobs or count_cores()):
             for complaint in part.complaints:
                 if args.strict:
                     raise ExhirdError(complaint)
@@ -195,10 +195,6 @@ def _pairs(args: argparse.Namespace, rules: Rules, keys: Keys, total: Tally) -> 
             yield from zip(part.src, part.tgt, strict=True)
     if complaints > SHOWN:
         print(f"exhird prepare: and {complaints - SHOWN:,} more complaints like these", file=sys.stderr)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass

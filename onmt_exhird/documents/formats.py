@@ -10,9 +10,19 @@ from onmt_exhird.documents.folders import read_file
 from onmt_exhird.documents.items import Entry, Item, Names
 from onmt_exhird.documents.json_records import read_json, read_json_lines
 from onmt_exhird.documents.lines import FileLines, Lines, guarded, read_lines
+from onmt_exhird.documents.parquet import read_parquet
 from onmt_exhird.documents.tables import read_table
 
-TEXT, JSONL, JSON, CSV, TSV, BIB, RIS = KINDS = ("text", "jsonl", "json", "csv", "tsv", "bib", "ris")
+TEXT, JSONL, JSON, CSV, TSV, BIB, RIS, PARQUET = KINDS = (
+    "text",
+    "jsonl",
+    "json",
+    "csv",
+    "tsv",
+    "bib",
+    "ris",
+    "parquet",
+)
 FILE = "file"  # a document is a whole file
 REFERENCES = (BIB, RIS)
 
@@ -37,6 +47,8 @@ def _read(lines: Lines, kind: str, names: Names) -> Iterator[Item]:
         return read_json(lines.path, names)
     if isinstance(lines, FileLines) and kind == FILE:
         return read_file(lines)
+    if kind == PARQUET:
+        return read_parquet(lines, names)
     if kind in (JSON, JSONL):
         return read_json_lines(lines, names)
     if kind in (CSV, TSV):

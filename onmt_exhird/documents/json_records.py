@@ -1,7 +1,8 @@
-"""Documents from JSON: an object a line, or a ``.json`` file with a list."""
+"""Documents from JSON: an object a line, or a ``.json`` file with a list; and such a line written."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,18 +27,24 @@ def read_json(path: Path, names: Names) -> Iterator[Item]:
 
 
 def item_of(raw: RawRecord, names: Names) -> Item:
-    """The document of a record: its text must be there, a title need not be.
+    """The document of a record in JSON.
 
     >>> item_of(RawRecord("a.jsonl, line 1", b'{"id": 7, "title": "Graphs", "text": "We colour."}'), Names()).document
     ('Graphs', 'We colour.')
     """
     if raw.fault:
         return Item(raw.place, fault=f"{raw.fault}; no more is read from this file")
-    record: dict[str, Any] = {}
+    try:
+        return item_of_record(raw.place, parse_object(raw.json), names)
+    except Unusable as reason:
+        return Item(raw.place, fault=str(reason))
+
+
+def item_of_record(place: str, record: dict[str, Any], names: Names) -> Item:
+    """The document of a record: its text must be there, a title need not be."""
     usual = Keys()
     own = names.id or "id"
     try:
-        record = parse_object(raw.json)
         body = take_text(record, (names.text,) if names.text else usual.text)
         titled = names.title or any(name in record for name in usual.title)
         title = take_text(record, (names.title,) if names.title else usual.title) if titled else ""
@@ -45,5 +52,13 @@ def item_of(raw: RawRecord, names: Names) -> Item:
             raise Unusable("missing key", f"no key {names.id!r}; there is {', '.join(map(repr, record))}")
     except Unusable as reason:
         remedy = "; name the keys with --text-key, --title-key, --id-key" if reason.kind == "missing key" else ""
-        return Item(raw.place, None, record.get(own), f"{reason}{remedy}", record)
-    return Item(raw.place, (title, body) if title else body, record.get(own), record=record)
+        return Item(place, None, record.get(own), f"{reason}{remedy}", record)
+    return Item(place, (title, body) if title else body, record.get(own), record=record)
+
+
+def to_json(value: dict[str, Any]) -> bytes:
+    """A line of JSON; what UTF-8 cannot write is escaped."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8") + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(value).encode("ascii") + b"\n"

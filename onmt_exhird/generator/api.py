@@ -29,7 +29,7 @@ from onmt_exhird.search.piece_constraint import WORD_PIECES, build_constraint
 from onmt_exhird.search.sources import Sources
 from onmt_exhird.subwords import continues
 
-AHEAD = 8  # batches that are read ahead once many documents have come: rows of the search stay full
+AHEAD = 8  # batches that are read together after the first: rows of the search stay full
 TOKENS = 200_000  # of documents that are read ahead, at most, but for the last of them
 PARTS = 1024  # of documents, that are searched together
 CONSTRAINTS = 16  # that are kept; a server's clients may think up any number of options
@@ -108,7 +108,7 @@ class KeyphraseGenerator:
     ) -> Iterator[Keyphrases]:
         """The keyphrases of each document of any iterable, in order, while it is read.
 
-        batch_size   documents that are read before the first is answered; later, some batches are read ahead
+        batch_size   documents that are read before the first is answered; then eight times as many at once
         attention    whether to say where the decoder looked
         options      those of `Options`, the model's own where they are not given or None
         """
@@ -123,7 +123,7 @@ class KeyphraseGenerator:
         size = batch_size
         while batch := self._read(documents, size):
             yield from self._answer(batch, options, attention)
-            size = min(2 * size, AHEAD * batch_size)
+            size = AHEAD * batch_size
 
     def _read(self, documents: Iterator[Any], size: int) -> list[Document]:
         """The next documents, so many or fewer long ones."""
