@@ -2,7 +2,7 @@
 
     python tools/benchmarks/pieces.py --threads 1
 
-A model of the paper's size with random parameters writes eight phrases for each of 128 documents. CPU seconds; what the
+Models of the paper's size with random parameters write eight phrases for each of 128 documents. CPU seconds; what the
 grammar takes, which a vocabulary of words needs as well, is told apart.
 """
 
@@ -25,11 +25,12 @@ from onmt_exhird.search.greedy import Greedy
 from onmt_exhird.search.piece_constraint import PieceConstraint
 from onmt_exhird.search.sources import Sources
 from onmt_exhird.stream import ABSENT, BOS, DIGIT, END, EOS, PAD, PRESENT, UNK
-from onmt_exhird.text import ENGLISH
+from onmt_exhird.text import ENGLISH, stem_words
 
 SPECIALS = [UNK, PAD, BOS, EOS, PRESENT, ABSENT, END, DIGIT]
 PIECES, DOCUMENTS, LENGTH, PHRASES = 8000, 128, 220, 8
-ENDS = 9.0  # how much a phrase likes to end
+# How sure a model is of what comes next (the deviation of its output layer), and how much a phrase likes to end.
+MODELS = {"sure, short phrases": (0.4, 9.0), "sure, long phrases": (0.4, 7.0), "unsure": (0.08, 4.5)}
 CASES: dict[str, dict[str, Any]] = {
     "none": {},
     "window 1": {"exclusive_window": 1},
@@ -47,13 +48,13 @@ def invent_vocabulary(rng: random.Random) -> list[str]:
     return [*SPECIALS, *pieces]
 
 
-def build_model(size: int) -> Any:
+def build_model(size: int, spread: float, ends: float) -> Any:
     torch.manual_seed(0)
     model = Architecture("exhird", size, 100, 300, encoder_layers=2).build(SpecialIds(0, 1, 2, 3, 6))
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.08)
-    torch.nn.init.normal_(model.generator.weight, std=0.4)  # a trained model is rather sure of what comes next
-    model.generator.bias.data[SPECIALS.index(END)] = ENDS
+    torch.nn.init.normal_(model.generator.weight, std=spread)
+    model.generator.bias.data[SPECIALS.index(END)] = ends
     model.generator = lay_out(model.eval().requires_grad_(False).generator, scored=False)
     return model
 
@@ -77,21 +78,26 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="default 1")
     torch.set_num_threads(parser.parse_args().threads)
     tokens = invent_vocabulary(random.Random(1))
-    model = build_model(len(tokens))
     ids = torch.randint(len(SPECIALS), len(tokens), (DOCUMENTS, LENGTH))
     sources = Sources(ids, torch.full((DOCUMENTS,), LENGTH), ids, [[]] * DOCUMENTS)
-    print("| exclusion | of search, % | without the grammar, % | tokens per phrase |\n|---|---|---|---|")
-    for name, options in CASES.items():
-        settings = SearchSettings(min_phrases=PHRASES, max_phrases=PHRASES, **options)
-        constraint = PieceConstraint(tokens, settings, ENGLISH)
-        whole, grammar = Clock(constraint.apply), Clock(constraint._apply_grammar)
-        constraint.apply, constraint._apply_grammar = whole, grammar  # type: ignore[method-assign]
-        search = Clock(lambda rows, by=constraint: list(Greedy(model, by, 2000)(rows)))
-        written = search(sources)
-        length = sum(len(one.tokens) - 1 for one in written) / DOCUMENTS / PHRASES
-        shares = (100 * seconds / search.seconds for seconds in (whole.seconds, whole.seconds - grammar.seconds))
-        print(f"| {name} | {' | '.join(f'{share:.1f}' for share in shares)} | {length:.1f} |")
+    stem_words(["words"])  # imports the stemmer
+    print("| model | exclusion | of search, % | without the grammar, % | tokens per phrase |\n|---|---|---|---|---|")
+    for kind, shape in MODELS.items():
+        model = build_model(len(tokens), *shape)
+        for name, options in CASES.items():
+            settings = SearchSettings(min_phrases=PHRASES, max_phrases=PHRASES, **options)
+            print(f"| {kind} | {name} | {measure(model, PieceConstraint(tokens, settings, ENGLISH), sources)} |")
     return 0
+
+
+def measure(model: Any, constraint: PieceConstraint, sources: Sources) -> str:
+    """The constraint's share of a search, with the grammar and without it, in per cent; the length of phrases."""
+    whole, grammar = Clock(constraint.apply), Clock(constraint._apply_grammar)
+    constraint.apply, constraint._apply_grammar = whole, grammar  # type: ignore[method-assign]
+    search = Clock(lambda: list(Greedy(model, constraint, 2000)(sources)))
+    length = sum(len(one.tokens) - 1 for one in search()) / DOCUMENTS / PHRASES
+    shares = (100 * seconds / search.seconds for seconds in (whole.seconds, whole.seconds - grammar.seconds))
+    return " | ".join(f"{number:.1f}" for number in (*shares, length))
 
 
 if __name__ == "__main__":
