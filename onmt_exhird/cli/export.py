@@ -7,8 +7,8 @@ from pathlib import Path
 
 _DESCRIPTION = """\
 Make a model folder of a checkpoint: config.json (sizes, version of the text rules, how to search), model.safetensors,
-vocab.txt and README.md, the model's card. exhird generate, exhird serve and KeyphraseGenerator take it; OpenNMT-py is
-no longer needed. The same checkpoint gives the same bytes.
+vocab.txt, subwords.model if words are cut into pieces, and README.md, the card. exhird generate, exhird serve and
+KeyphraseGenerator take it; OpenNMT-py is no longer needed. The same checkpoint gives the same bytes.
 
 Models are ExHiRD, catSeq (OpenNMT-py's rnn), catSeqD and catSeqCorr.
 """

@@ -49,10 +49,10 @@ max_grad_norm: 1.0
 batch_size: 20
 bucket_size: 500
 num_workers: 0
-train_steps: 200
-valid_steps: 200
+train_steps: 60
+valid_steps: 60
 valid_metrics: [KEYPHRASE_F1]
-save_checkpoint_steps: 200
+save_checkpoint_steps: 60
 seed: 7
 overwrite: true
 save_model: tiny
@@ -83,7 +83,7 @@ def trained(request: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[str
     return language, folder
 
 
-MODEL = "tiny_step_200.pt"
+MODEL = "tiny_step_60.pt"
 GREEDY = ("-beam_size", 1, "-exclusive_search")
 
 
