@@ -21,7 +21,7 @@ def test_upstreams_own_tests_pass_as_without_the_plug_in(
 ) -> None:
     assert tool.compare_tests(tmp_path)
     first, _, *others = capsys.readouterr().out.splitlines()
-    assert int(first.split()[3]) > 80
+    assert int(first.split()[3]) > (80 if tool.DATA.exists() else 60)  # some of its tests read its data
     assert all("test_translation_server." in line or "test_transform." in line for line in others)
 
 
