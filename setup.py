@@ -64,7 +64,6 @@ setup(
         "waitress>=2.1",
     ],
     extras_require={
-        "bib": ["bibtexparser>=1.4,<2"],  # reads .bib files and keeps their bytes
         "parquet": ["pyarrow>=15"],  # Parquet files in and out
         "ray": ["ray[data]>=2.60"],  # generate --engine ray, map_batches; brings pyarrow
         # generate --engine spark, mapInPandas, whose frames are pandas' and travel as pyarrow's; no pandas 3 yet
