@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 WINDOWS = ("0", "1", "2", "3", "4", "5", "all")
 BEAMS = (1, 4)
+OF_THE_MODEL = ("transforms", "_all_transform", "keyphrase_text")  # options that a model brings with it
 
 # The paper's columns: head, score, digits.
 COLUMNS = (
@@ -107,6 +108,7 @@ class Decoder:
             raise ExhirdError(f"{model} cannot be loaded as a checkpoint of onmt_train ({reason})") from None
         logger.setLevel("WARNING")
         self.translator = self._engine.translator
+        self._of_model = {name: getattr(self._engine.opt, name) for name in OF_THE_MODEL}
 
     def _parse(self, options: Sequence[str]) -> argparse.Namespace:
         from onmt.opts import translate_opts
@@ -123,12 +125,14 @@ class Decoder:
 
     def __call__(self, sources: Sequence[str], setting: Setting) -> list[str]:
         """The best prediction for each source, a stream."""
-        from onmt_exhird.bridge.translator import build_constraint
+        from onmt_exhird.bridge.translator import constraint_for
 
         engine, translator = self._engine, self.translator
         engine.opt = opt = self._parse(setting.options())
+        for name in OF_THE_MODEL:
+            setattr(opt, name, self._of_model[name])
         translator.beam_size = opt.beam_size
-        translator.constraint = build_constraint(engine.vocabs["tgt"], opt, translator._dev)
+        translator.constraint = constraint_for(engine.vocabs["tgt"], opt, translator.text, translator._dev)
         _, predictions = engine.infer_list(list(sources))
         return [best[0] for best in predictions]
 
