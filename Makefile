@@ -6,8 +6,8 @@ BIN = $(VENV)/bin
 # On a busy machine the threads of a matrix product would spin for each other.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help setup test lint unit demo docs test-models test-browser test-faults test-package test-pinned test-processors \
-	test-upstream clean
+.PHONY: help setup test lint unit demo docs test-models test-browser test-faults test-mutants test-package test-pinned \
+	test-processors test-upstream clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -62,6 +62,11 @@ test-browser: $(VENV)/.ready  ## drive the page in a browser (a minute; installs
 
 test-faults: $(VENV)/.ready  ## kill trainings at random moments, fill the disk, cut checkpoints short (minutes)
 	$(BIN)/pytest -v -s -m faults tests/bridge/test_faults.py
+
+MUTATE = onmt_exhird
+
+test-mutants: $(VENV)/.ready  ## change the code in one place after the other: a test must fail (MUTATE=module; an hour)
+	$(BIN)/python tools/checks/mutants.py $(MUTATE)
 
 docs: $(VENV)/.ready  ## run what the documentation and the notebooks show, and write its output anew
 	$(BIN)/python tests/helpers/blocks.py README.md docs/*.md
