@@ -113,6 +113,7 @@ def difference(before: str, after: str) -> str:
     start -= len(WORD.match(before[:start][::-1])[0])
     end -= len(WORD.match(before[len(before) - end :])[0])
     old, new, rest = before[start : len(before) - end], after[start : len(after) - end], before[len(before) - end :]
+    old, new = (text if len(text) < 80 else f"{text[:40]} ... {text[-20:]}" for text in (old, new))
     return f"{AROUND.search(before[:start])[0]}{{{old} -> {new}}}{rest[:20]}"
 
 
