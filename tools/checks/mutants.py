@@ -2,6 +2,7 @@
 
     python tools/checks/mutants.py                          # all modules of TESTS
     python tools/checks/mutants.py onmt_exhird/stream.py    # one of them, or those of a folder
+    python tools/checks/mutants.py --sample 20              # 20 mutants of each, always the same ones, for a quick look
 
 A mutant is a module with one change: an operator, a constant, a condition, a bound, an argument, a statement. It is
 killed if a test fails, or if the tests take three times as long and five seconds more. One that survives shows what no
@@ -23,6 +24,7 @@ import argparse
 import importlib
 import json
 import os
+import random
 import resource
 import shutil
 import signal
@@ -51,11 +53,11 @@ TESTS = {
     "search/constraint.py": CONSTRAINT,
     "search/greedy.py": "search/test_greedy",
     "search/hypotheses.py": "search/test_hypotheses search/test_greedy",
-    "search/phrases.py": CONSTRAINT,
-    "search/settings.py": CONSTRAINT,
+    "search/phrases.py": "search/test_phrases search/test_constraint",
+    "search/settings.py": "search/test_settings",
     "search/sources.py": "search/test_greedy search/test_beam",
     "search/states.py": CONSTRAINT,
-    "search/stems.py": CONSTRAINT,
+    "search/stems.py": "search/test_stems search/test_constraint",
 }
 
 
@@ -118,18 +120,22 @@ class Workshop:
             os._exit(code)
 
 
-def survivors(module: str) -> tuple[int, list[str]]:
-    """How many mutants a module has, and the names of those that no test kills."""
+def tried(module: str, sample: int | None) -> dict[str, bool]:
+    """The names of a module's mutants, all or so many of them, and whether they survive."""
+    chosen = mutants((ROOT / "onmt_exhird" / module).read_text())
+    if sample is not None and sample < len(chosen):
+        chosen = random.Random(0).sample(chosen, sample)
     with tempfile.TemporaryDirectory() as folder:
         workshop = Workshop(Path(folder), module)
-        all_ = mutants((ROOT / "onmt_exhird" / module).read_text())
-        return len(all_), [mutant.name for mutant in all_ if workshop.spent(mutant.source) is not None]
+        return {mutant.name: workshop.spent(mutant.source) is not None for mutant in chosen}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", nargs="*", default=["onmt_exhird"], help="modules, or folders of them")
-    wanted = [os.path.normpath(path) for path in parser.parse_args(arguments).paths]
+    parser.add_argument("--sample", type=int, metavar="N", help="mutants of each module (all)")
+    args = parser.parse_args(arguments)
+    wanted = [os.path.normpath(path) for path in args.paths]
     modules = [name for name in TESTS if any(Path("onmt_exhird", name).is_relative_to(path) for path in wanted)]
     if not modules:
         parser.error("no such module; there are " + ", ".join(f"onmt_exhird/{name}" for name in TESTS))
@@ -142,12 +148,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = 0
     for module in modules:
         start, reasons = time.monotonic(), explained.get(module, {})
-        number, alive = survivors(module)
-        known = [name for name in alive if name in reasons]
-        minutes = (time.monotonic() - start) / 60
-        print(f"{module:<24}{number:>9}{number - len(alive):>9}{len(alive):>10}{len(known):>11}{minutes:>9.1f}")
+        found = tried(module, args.sample)
+        alive = [name for name, survives in found.items() if survives]
         told = [f"  survives: {json.dumps(name)}" for name in alive if name not in reasons]
-        told += [f"  does not survive: {json.dumps(name)}" for name in reasons if name not in alive]
+        known, minutes = len(alive) - len(told), (time.monotonic() - start) / 60
+        print(f"{module:<24}{len(found):>9}{len(found) - len(alive):>9}{len(alive):>10}{known:>11}{minutes:>9.1f}")
+        told += [f"  does not survive: {json.dumps(name)}" for name in reasons if found.get(name) is False]
         print(*told, sep="\n", end="\n" if told else "", flush=True)
         wrong += len(told)
     return 1 if wrong else 0

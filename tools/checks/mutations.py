@@ -21,7 +21,7 @@ RENAMED = dict(PAIRS) | {second: first for first, second in PAIRS}
 # No types, no decorators; there is one device here, and strict=True only says that lengths cannot differ.
 UNTOUCHED = {"annotation", "returns", "decorator_list"}
 UNTOUCHED_KEYWORDS = {"device", "strict"}
-WORD = re.compile(r"[\w<>=!/]*")
+WORD = re.compile(r"[\w<>=!/*]*")
 AROUND = re.compile(r"(\b|^).{0,40}$")
 DECIDED = ast.Compare | ast.UnaryOp  # conditions that have a change of their own
 
@@ -69,7 +69,7 @@ def replacements(node: Any, in_raise: bool) -> Iterator[ast.AST]:
             yield but(attr=RENAMED[name])
         case ast.Name(id=name) if name in RENAMED:
             yield but(id=RENAMED[name])
-        case ast.Return(value=ast.expr()):
+        case ast.Return(value=ast.expr()) if ast.unparse(node) != "return None":
             yield but(value=None)
         case ast.Break():
             yield ast.Continue()
