@@ -47,7 +47,7 @@ EVALUATION = "evaluation/test_cases evaluation/test_golden evaluation/test_strea
 CONSTRAINT = "search/test_constraint search/test_hypotheses search/test_golden"
 TESTS = {
     "stream.py": "test_stream",
-    "evaluation/matching.py": f"{EVALUATION} evaluation/test_inputs",
+    "evaluation/matching.py": f"evaluation/test_matching {EVALUATION}",
     "evaluation/metrics.py": f"{EVALUATION} evaluation/test_properties",
     "search/beam.py": "search/test_beam",
     "search/constraint.py": CONSTRAINT,
