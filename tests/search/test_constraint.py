@@ -373,3 +373,17 @@ def test_settings_that_contradict_themselves_are_errors(options: dict[str, Any])
 def test_a_vocabulary_without_structure_tokens_is_an_error() -> None:
     with pytest.raises(ExhirdError, match="<p_start>, <a_start>"):
         StreamConstraint(["<unk>", "<blank>", "<s>", "</s>", ";", "graph"], SearchSettings())
+
+
+@pytest.mark.parametrize(
+    "line", ["", "<p_start> graph ;", "<p_start> graph tree", "<p_start> graph ; <a_start> heap ;"]
+)
+def test_structure_is_chosen_as_from_the_whole_vocabulary(line: str) -> None:
+    """Where no word may come: at the beginning, between phrases, after a full one, after the last."""
+    constraint = StreamConstraint(VOCABULARY, SearchSettings(max_phrases=2, max_phrase_words=2))
+    sequence = torch.tensor([[2, *(VOCABULARY.index(token) for token in line.split())]]).repeat(24, 1)
+    log_probs = torch.randn(24, len(VOCABULARY), generator=torch.Generator().manual_seed(3))
+    of_structure = log_probs[:, constraint.structure]
+    constraint.apply(log_probs, sequence)
+    chosen = constraint.choose_structure(constraint.state(sequence), of_structure)
+    assert chosen.tolist() == log_probs.argmax(1).tolist()
