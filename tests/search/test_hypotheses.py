@@ -35,6 +35,7 @@ def test_rows_of_any_age_are_constrained_as_if_alone(max_length, exclusion):
         hypotheses.append(ids.squeeze(1), values.squeeze(1))
         for tokens, token in zip(alone, ids.squeeze(1).tolist(), strict=True):
             tokens.append(token)
+        assert hypotheses.tokens.shape == hypotheses.log_probs.shape == (3, max(map(len, alone)))  # no wider
         assert [hypotheses.written(row)[0].tolist() for row in range(3)] == [tokens[1:] for tokens in alone]
         over = [row for row, tokens in enumerate(alone) if tokens[-1] == 3 or (step + row) % 11 == 0]
         hypotheses.begin(torch.tensor(over, dtype=torch.long))

@@ -55,7 +55,7 @@ TESTS = {
     "search/hypotheses.py": "search/test_hypotheses search/test_greedy",
     "search/phrases.py": "search/test_phrases search/test_constraint",
     "search/settings.py": "search/test_settings",
-    "search/sources.py": "search/test_greedy search/test_beam",
+    "search/sources.py": "search/test_sources",
     "search/states.py": CONSTRAINT,
     "search/stems.py": "search/test_stems search/test_constraint",
 }
