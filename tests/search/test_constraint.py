@@ -14,7 +14,7 @@ from torch import Tensor
 
 from onmt_exhird import stream
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.search import SearchSettings, StreamConstraint, parse_window
+from onmt_exhird.search import SearchSettings, StreamConstraint
 from onmt_exhird.text import stem, stem_words
 
 SPECIALS = ["<unk>", "<blank>", "<s>", "</s>", "<p_start>", "<a_start>", ";"]
@@ -341,33 +341,6 @@ def test_a_start_token_that_is_also_the_last_one_begins_a_stream() -> None:
     log_probs = torch.zeros(1, len(VOCABULARY))
     StreamConstraint(VOCABULARY, SearchSettings()).apply(log_probs, torch.tensor([[3]]))
     assert log_probs.isfinite().nonzero()[:, 1].tolist() == [4, 5]
-
-
-def test_windows_are_read() -> None:
-    assert [parse_window(text) for text in ("0", "4", "all", "ALL")] == [0, 4, None, None]
-
-
-@pytest.mark.parametrize("text", ["-1", "some", "1.5", ""])
-def test_a_wrong_window_names_the_valid_ones(text: str) -> None:
-    with pytest.raises(ExhirdError, match="'all'"):
-        parse_window(text)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"exclusive_window": -1},
-        {"min_phrases": -1},
-        {"max_phrases": 0},
-        {"min_phrases": 3, "max_phrases": 2},
-        {"max_phrase_words": 0},
-        {"max_length": 0},
-        {"exclude_stems": True},
-    ],
-)
-def test_settings_that_contradict_themselves_are_errors(options: dict[str, Any]) -> None:
-    with pytest.raises(ExhirdError, match=next(iter(options)) if "min_phrases" not in options else "phrases"):
-        SearchSettings(**options)
 
 
 def test_a_vocabulary_without_structure_tokens_is_an_error() -> None:

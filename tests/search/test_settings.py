@@ -52,6 +52,16 @@ def test_what_makes_no_sense_is_an_error_that_names_it(options: dict[str, Any], 
         SearchSettings(**options)
 
 
+def test_windows_are_read() -> None:
+    assert [parse_window(text) for text in ("0", "4", "all", "ALL")] == [0, 4, None, None]
+
+
+@pytest.mark.parametrize("text", ["-1", "some", "1.5", ""])
+def test_a_wrong_window_names_the_valid_ones(text: str) -> None:
+    with pytest.raises(ExhirdError, match="'all'"):
+        parse_window(text)
+
+
 @pytest.mark.parametrize(("text", "window"), [("0", 0), ("999999", 999_999), ("1000000", None), (" All ", None)])
 def test_a_window_that_no_stream_fills_is_all(text: str, window: int | None) -> None:
     assert parse_window(text) == window
