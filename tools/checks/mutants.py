@@ -56,7 +56,7 @@ TESTS = {
     "search/phrases.py": "search/test_phrases search/test_constraint",
     "search/settings.py": "search/test_settings",
     "search/sources.py": "search/test_sources",
-    "search/states.py": CONSTRAINT,
+    "search/states.py": f"search/test_states {CONSTRAINT}",
     "search/stems.py": "search/test_stems search/test_constraint",
 }
 
