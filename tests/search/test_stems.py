@@ -49,3 +49,8 @@ def test_documents_without_unknown_words_have_a_column_too() -> None:
     assert TABLE.out_of_vocabulary([["zeta"], []]).tolist() == [[TABLE.size], [NO_WORD]]
     assert TABLE.out_of_vocabulary([]).tolist() == []
     assert NO_WORD != SPLIT and max(NO_WORD, SPLIT) < 0
+
+
+def test_words_of_which_nothing_is_known_have_no_class() -> None:
+    ids = torch.arange(len(VOCABULARY), len(VOCABULARY) + 5).unsqueeze(0)
+    assert TABLE.classes_of(ids, torch.tensor([[NO_WORD]])).tolist() == [[NO_WORD] * 5]
