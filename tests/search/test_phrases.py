@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onmt_exhird.search.phrases import StreamIds, first_words, phrase_table
@@ -49,6 +49,7 @@ def slow_table(ids: list[int], size: int, max_words: int) -> tuple[list[list[int
 
 @quick
 @given(st.lists(st.lists(st.integers(3, 11), min_size=9, max_size=9), min_size=1, max_size=4), st.integers(1, 4))
+@example([[4, 4, 4, 4, 4, 7, 8, 9, 9]], 3)  # more phrases than there can be in so few tokens
 def test_the_table_holds_what_fits_of_any_tokens(rows: list[list[int]], max_words: int) -> None:
     """Also of what is no stream: a beam may keep such hypotheses to fill its places."""
     sequence = torch.tensor([[IDS.start, *row] for row in rows])
