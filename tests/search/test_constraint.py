@@ -290,6 +290,20 @@ def test_the_last_word_that_the_length_allows_may_not_complete_a_repetition() ->
     assert after == {"<unk>", ";", *WORDS} - {"tree", "trees", "a/b"}
 
 
+@pytest.mark.parametrize("limit", [{}, {"max_phrase_words": 3}, {"max_length": 9}])
+def test_a_word_may_complete_a_repetition_where_another_can_follow(limit: dict[str, Any]) -> None:
+    after = next_tokens("<p_start> heap trees ; <a_start> heap", exclude_phrases=True, **limit)
+    assert after == {"<unk>", ";", *WORDS} - {"a/b"}
+
+
+def test_a_full_phrase_is_closed_even_if_it_repeats_an_earlier_one() -> None:
+    """No search gets there, but a target that is given may; the row beside it is one that excludes."""
+    constraint = StreamConstraint(VOCABULARY, SearchSettings(exclude_phrases=True, max_phrase_words=2))
+    log_probs = torch.zeros(2, len(VOCABULARY))
+    constraint.apply(log_probs, torch.tensor([[2, 4, 7, 9, 6, 5, 7, 9], [2, 4, 9, 6, 5, 7, 6, 4]]))
+    assert log_probs[0].isfinite().nonzero().flatten().tolist() == [6]
+
+
 def test_words_that_the_evaluation_splits_are_not_copied_where_no_phrase_may_repeat() -> None:
     constraint = StreamConstraint(VOCABULARY, SearchSettings(exclude_phrases=True))
     log_probs = torch.zeros(1, len(VOCABULARY) + 2)
