@@ -53,7 +53,8 @@ def test_every_document_is_searched_as_if_alone(size: int, n_best: int, constrai
     search = Beam(
         size, IDS.start, IDS.eos, 12, PENALTIES[penalty], n_best, constraint_of(CONSTRAINTS[constraint]), banned=None
     )
-    assert_equals_plain_search(search, make().build(), make_sources(DOCUMENTS))
+    # Of a model whose best hypotheses often end before others, and often do not.
+    assert_equals_plain_search(search, make(seed=5).build(), make_sources(DOCUMENTS))
 
 
 def test_a_state_that_grows_goes_with_its_hypothesis() -> None:
