@@ -71,6 +71,15 @@ def test_every_document_is_searched_as_if_alone(decoder: str, constraint: str, s
     assert_equals_plain_search(search, make_sources(DOCUMENTS), words_only=not scored and options is not None)
 
 
+@pytest.mark.parametrize("documents", [1, 2, 17])
+def test_documents_that_go_on_keep_their_width_beside_shorter_ones(documents: int) -> None:
+    """Of a model whose outputs are of very different lengths, so that a part comes while a long document goes on."""
+    sources = make_sources(documents)
+    search = Greedy(make(seed=5).build(), None, max_length=15)
+    assert_equals_plain_search(search, sources)
+    assert documents < 17 or len({len(one.tokens) for one in search(sources)}) > 5
+
+
 def wild_model() -> KeyphraseModel:
     """One that writes the unknown word whenever it may."""
     model = make().build()
@@ -105,9 +114,9 @@ def test_looking_in_eight_bits_first_finds_the_same_tokens(constraint: str, monk
     choose, sure = screened.generator.choose, [0, 0]
 
     def choose_unsurely(*arguments: Any) -> tuple[torch.Tensor, ...]:
-        """Every second row is not certain, as happens where two words are nearly equal."""
+        """Every second row is not certain, nor one alone, as happens where two words are nearly equal."""
         ids, log_probs, certain = choose(*arguments)
-        certain = certain & (torch.arange(len(certain)) % 2 == 0)
+        certain = certain & (torch.arange(len(certain)) % 2 == 0) & (len(certain) > 1)
         sure[0] += int(certain.sum())
         sure[1] += len(certain)
         return ids.where(certain, IDS.pad), log_probs, certain
