@@ -311,12 +311,13 @@ def test_words_that_the_evaluation_splits_are_not_copied_where_no_phrase_may_rep
     assert log_probs[0, len(VOCABULARY) :].tolist() == [-math.inf, 0]
 
 
-def test_a_vocabulary_that_runs_out_of_words_ends_the_stream() -> None:
-    few = [*SPECIALS, "graph"]
+@pytest.mark.parametrize(("window", "following"), [(1, [4, 5]), (2, [3]), (3, [3]), (None, [3])])
+def test_a_vocabulary_that_runs_out_of_words_ends_the_stream(window: int | None, following: list[int]) -> None:
+    few = [*SPECIALS, "graph"]  # two words: there is <unk>, too
     log_probs = torch.zeros(1, len(few))
     two = torch.tensor([[2, 4, 7, 6, 4, 0, 6]])
-    StreamConstraint(few, SearchSettings(exclusive_window=None, min_phrases=5)).apply(log_probs, two)
-    assert log_probs.isfinite().nonzero()[:, 1].tolist() == [3]
+    StreamConstraint(few, SearchSettings(exclusive_window=window, min_phrases=5)).apply(log_probs, two)
+    assert log_probs.isfinite().nonzero()[:, 1].tolist() == following
 
 
 def test_the_best_permitted_token_never_sinks_to_where_samplers_put_what_they_drop() -> None:
