@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 from helpers.generator_models import IDS, TOKENS, make
 from helpers.plain_search import PlainSearch, make_sources
+from torch import Tensor
 
 from onmt_exhird.search import SearchSettings, StreamConstraint
 from onmt_exhird.search.beam import Beam, Hypothesis, ModelRows
@@ -55,6 +58,25 @@ def test_every_document_is_searched_as_if_alone(size: int, n_best: int, constrai
     )
     # Of a model whose best hypotheses often end before others, and often do not.
     assert_equals_plain_search(search, make(seed=5).build(), make_sources(DOCUMENTS))
+
+
+class Uniform:
+    """A document of a model to which four of five tokens are equally probable, and the end is not."""
+
+    documents = 1
+
+    def step(self, inputs: Tensor, full: Tensor | None) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
+        scores = torch.tensor([0.0, 0.0, 0.0, -math.inf, 0.0])
+        return lambda rows: (scores.repeat(len(rows), 1), torch.full((len(rows), 1), -math.log(4)))
+
+    def select(self, rows: Tensor) -> None:
+        pass
+
+
+def test_outputs_may_be_equally_probable_and_one_is_returned_unless_more_are_wanted() -> None:
+    (found,) = Beam(3, 2, 3, max_length=2, n_best=2)(Uniform(), None)
+    assert [one.score for one in found] == pytest.approx([-2 * math.log(4) / 3] * 2)
+    assert [len(found) for found in Beam(3, 2, 3, max_length=2)(Uniform(), None)] == [1]
 
 
 def test_a_state_that_grows_goes_with_its_hypothesis() -> None:
