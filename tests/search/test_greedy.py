@@ -90,7 +90,8 @@ def wild_model() -> KeyphraseModel:
 @pytest.mark.parametrize("constraint", ["none", "limits"])
 def test_the_unknown_word_is_written_unless_it_is_banned(constraint: str) -> None:
     for banned in (False, True):
-        search = Greedy(wild_model(), constraint_of(CONSTRAINTS[constraint]), 15, ban_unk=banned)
+        told = {"ban_unk": True} if banned else {}
+        search = Greedy(wild_model(), constraint_of(CONSTRAINTS[constraint]), 15, **told)
         assert_equals_plain_search(search, make_sources(5), words_only=constraint != "none")
         assert any(IDS.unk in one.tokens for one in search(make_sources(5))) != banned
 
