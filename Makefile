@@ -7,7 +7,8 @@ BIN = $(VENV)/bin
 # On a busy machine the threads of a matrix product would spin for each other.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help setup test lint unit demo docs test-models test-browser test-engines test-faults test-package test-pinned \
+.PHONY: help setup test lint unit demo docs test-models test-browser test-engines test-faults test-mutants test-package \
+	test-pinned test-processors test-upstream clean
 	test-processors test-upstream clean
 
 help:  ## list the targets
@@ -63,6 +64,11 @@ test-browser: $(VENV)/.ready  ## drive the page in a browser (a minute; installs
 
 test-faults: $(VENV)/.ready  ## kill trainings at random moments, fill the disk, cut checkpoints short (minutes)
 	$(BIN)/pytest -v -s -m faults tests/bridge/test_faults.py
+
+MUTATE = onmt_exhird  # a module, or a folder of them; SAMPLE=20: so many changes of each
+
+test-mutants: $(VENV)/.ready  ## change the code in one place after the other: a test must fail (MUTATE=..., SAMPLE=...)
+	$(BIN)/python tools/checks/mutants.py $(MUTATE) $(SAMPLE:%=--sample %)
 
 docs: $(VENV)/.ready  ## run what the documentation and the notebooks show, and write its output anew
 	$(BIN)/python tests/helpers/blocks.py README.md docs/*.md

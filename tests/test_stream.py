@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onmt_exhird import stream
 from onmt_exhird.stream import (
     ABSENT,
     END,
@@ -88,3 +89,9 @@ def test_any_output_line_gives_its_phrases(line: str, phrases: list[str]) -> Non
 
 def test_a_phrase_without_a_tag_has_an_empty_one() -> None:
     assert [phrase.tag for phrase in read_leniently("a ; <a_start> b ; c <p_start> d")] == ["", ABSENT, ""]
+
+
+def test_tokens_are_spelt_as_in_files_and_vocabularies_that_exist() -> None:
+    assert (stream.UNK, stream.PAD, stream.BOS, stream.EOS) == ("<unk>", "<blank>", "<s>", "</s>")
+    assert (stream.DIGIT, stream.SEPARATOR, stream.MASK) == ("<digit>", "<sep>", "<mask>")
+    assert STRUCTURE == ("<p_start>", "<a_start>", ";")

@@ -97,7 +97,7 @@ def _quantities(match: DocumentMatch, convention: Convention) -> dict[str, float
 class Tally:
     """The sums of documents' quantities and, where they are to be resampled, the quantities themselves."""
 
-    def __init__(self, convention: Convention, keep: bool = False) -> None:
+    def __init__(self, convention: Convention, keep: bool) -> None:
         self._convention = convention
         self._keep = keep
         self._names: list[str] = []

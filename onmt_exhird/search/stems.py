@@ -51,7 +51,7 @@ class StemTable:
 
         Returns (documents, most words of one document, at least 1), filled up with -1.
         """
-        width = max(map(len, words), default=0)
+        width = max([1, *map(len, words)])
         rows = []
         for document in words:
             own: dict[Hashable, int] = {}
@@ -62,7 +62,7 @@ class StemTable:
                 if number is None:
                     number = self.size + own.setdefault(root, len(own))
                 row.append(SPLIT if SLASH in word else number)
-            rows.append(row + [NO_WORD] * (max(width, 1) - len(row)))
+            rows.append(row + [NO_WORD] * (width - len(row)))
         return torch.tensor(rows, device=self.classes.device)  # (documents, width)
 
     def classes_of(self, ids: Tensor, oov: Tensor) -> Tensor:

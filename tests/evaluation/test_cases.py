@@ -129,11 +129,20 @@ def test_the_two_ways_of_averaging_differ():
     of_means, means = (evaluate(*arguments, convention=name).systems[0] for name in ("exhird", "meng"))
     assert of_means["present/F1@M"] == pytest.approx(0.75)
     assert means["present/F1@M"] == pytest.approx(2 / 3)
+    for result in (of_means, means):  # both have both
+        assert result["present/F1_of_means@M"] == pytest.approx(0.75)
+        assert result["present/mean_of_document_F1@M"] == pytest.approx(2 / 3)
 
 
 def test_micro_averages_count_phrases():
     result = evaluate(["a b c", "a b c"], ["a", "a ; b ; c"], ["a ; b ; c", "a"]).systems[0]
     assert (result["present/micro_P@M"], result["present/micro_R@M"]) == (2 / 4, 2 / 4)
+
+
+def test_micro_averages_leave_out_the_predictions_of_documents_that_are_left_out():
+    arguments = ["a b", "a b"], ["a", ""], ["a ; b", "b"]
+    assert evaluate(*arguments).systems[0]["present/micro_P@M"] == 1 / 3
+    assert evaluate(*arguments, docs="with-gold").systems[0]["present/micro_P@M"] == 1 / 2
 
 
 def test_lists_and_lines_are_the_same():

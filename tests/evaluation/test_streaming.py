@@ -39,13 +39,15 @@ def test_predictions_of_one_system_may_be_an_iterator() -> None:
 
 
 @pytest.mark.parametrize("convention", ["exhird", "chan", "meng"])
+@pytest.mark.parametrize("confidence", [False, True])
 @pytest.mark.parametrize("block", [1, 2, 3])
 def test_scores_do_not_depend_on_when_sums_are_taken(
-    monkeypatch: pytest.MonkeyPatch, block: int, convention: str
+    monkeypatch: pytest.MonkeyPatch, block: int, convention: str, confidence: bool
 ) -> None:
-    together = evaluate(SOURCES, GOLD, systems(list), convention=convention)
+    options = {"convention": convention, "confidence": confidence, "resamples": 7}
+    together = evaluate(SOURCES, GOLD, systems(list), **options)
     monkeypatch.setattr(metrics, "_BLOCK", block)
-    assert evaluate(SOURCES, GOLD, systems(list), convention=convention) == together
+    assert evaluate(SOURCES, GOLD, systems(list), **options) == together
 
 
 @settings(deadline=None, max_examples=100)

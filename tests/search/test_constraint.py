@@ -14,7 +14,7 @@ from torch import Tensor
 
 from onmt_exhird import stream
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.search import SearchSettings, StreamConstraint, parse_window
+from onmt_exhird.search import SearchSettings, StreamConstraint
 from onmt_exhird.text import stem, stem_words
 
 SPECIALS = ["<unk>", "<blank>", "<s>", "</s>", "<p_start>", "<a_start>", ";"]
@@ -290,6 +290,20 @@ def test_the_last_word_that_the_length_allows_may_not_complete_a_repetition() ->
     assert after == {"<unk>", ";", *WORDS} - {"tree", "trees", "a/b"}
 
 
+@pytest.mark.parametrize("limit", [{}, {"max_phrase_words": 3}, {"max_length": 9}])
+def test_a_word_may_complete_a_repetition_where_another_can_follow(limit: dict[str, Any]) -> None:
+    after = next_tokens("<p_start> heap trees ; <a_start> heap", exclude_phrases=True, **limit)
+    assert after == {"<unk>", ";", *WORDS} - {"a/b"}
+
+
+def test_a_full_phrase_is_closed_even_if_it_repeats_an_earlier_one() -> None:
+    """No search gets there, but a target that is given may; the row beside it is one that excludes."""
+    constraint = StreamConstraint(VOCABULARY, SearchSettings(exclude_phrases=True, max_phrase_words=2))
+    log_probs = torch.zeros(2, len(VOCABULARY))
+    constraint.apply(log_probs, torch.tensor([[2, 4, 7, 9, 6, 5, 7, 9], [2, 4, 9, 6, 5, 7, 6, 4]]))
+    assert log_probs[0].isfinite().nonzero().flatten().tolist() == [6]
+
+
 def test_words_that_the_evaluation_splits_are_not_copied_where_no_phrase_may_repeat() -> None:
     constraint = StreamConstraint(VOCABULARY, SearchSettings(exclude_phrases=True))
     log_probs = torch.zeros(1, len(VOCABULARY) + 2)
@@ -297,12 +311,13 @@ def test_words_that_the_evaluation_splits_are_not_copied_where_no_phrase_may_rep
     assert log_probs[0, len(VOCABULARY) :].tolist() == [-math.inf, 0]
 
 
-def test_a_vocabulary_that_runs_out_of_words_ends_the_stream() -> None:
-    few = [*SPECIALS, "graph"]
+@pytest.mark.parametrize(("window", "following"), [(1, [4, 5]), (2, [3]), (3, [3]), (None, [3])])
+def test_a_vocabulary_that_runs_out_of_words_ends_the_stream(window: int | None, following: list[int]) -> None:
+    few = [*SPECIALS, "graph"]  # two words: there is <unk>, too
     log_probs = torch.zeros(1, len(few))
     two = torch.tensor([[2, 4, 7, 6, 4, 0, 6]])
-    StreamConstraint(few, SearchSettings(exclusive_window=None, min_phrases=5)).apply(log_probs, two)
-    assert log_probs.isfinite().nonzero()[:, 1].tolist() == [3]
+    StreamConstraint(few, SearchSettings(exclusive_window=window, min_phrases=5)).apply(log_probs, two)
+    assert log_probs.isfinite().nonzero()[:, 1].tolist() == following
 
 
 def test_the_best_permitted_token_never_sinks_to_where_samplers_put_what_they_drop() -> None:
@@ -343,33 +358,20 @@ def test_a_start_token_that_is_also_the_last_one_begins_a_stream() -> None:
     assert log_probs.isfinite().nonzero()[:, 1].tolist() == [4, 5]
 
 
-def test_windows_are_read() -> None:
-    assert [parse_window(text) for text in ("0", "4", "all", "ALL")] == [0, 4, None, None]
-
-
-@pytest.mark.parametrize("text", ["-1", "some", "1.5", ""])
-def test_a_wrong_window_names_the_valid_ones(text: str) -> None:
-    with pytest.raises(ExhirdError, match="'all'"):
-        parse_window(text)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"exclusive_window": -1},
-        {"min_phrases": -1},
-        {"max_phrases": 0},
-        {"min_phrases": 3, "max_phrases": 2},
-        {"max_phrase_words": 0},
-        {"max_length": 0},
-        {"exclude_stems": True},
-    ],
-)
-def test_settings_that_contradict_themselves_are_errors(options: dict[str, Any]) -> None:
-    with pytest.raises(ExhirdError, match=next(iter(options)) if "min_phrases" not in options else "phrases"):
-        SearchSettings(**options)
-
-
 def test_a_vocabulary_without_structure_tokens_is_an_error() -> None:
     with pytest.raises(ExhirdError, match="<p_start>, <a_start>"):
         StreamConstraint(["<unk>", "<blank>", "<s>", "</s>", ";", "graph"], SearchSettings())
+
+
+@pytest.mark.parametrize(
+    "line", ["", "<p_start> graph ;", "<p_start> graph tree", "<p_start> graph ; <a_start> heap ;"]
+)
+def test_structure_is_chosen_as_from_the_whole_vocabulary(line: str) -> None:
+    """Where no word may come: at the beginning, between phrases, after a full one, after the last."""
+    constraint = StreamConstraint(VOCABULARY, SearchSettings(max_phrases=2, max_phrase_words=2))
+    sequence = torch.tensor([[2, *(VOCABULARY.index(token) for token in line.split())]]).repeat(24, 1)
+    log_probs = torch.randn(24, len(VOCABULARY), generator=torch.Generator().manual_seed(3))
+    of_structure = log_probs[:, constraint.structure]
+    constraint.apply(log_probs, sequence)
+    chosen = constraint.choose_structure(constraint.state(sequence), of_structure)
+    assert chosen.tolist() == log_probs.argmax(1).tolist()

@@ -35,11 +35,31 @@ def test_rows_of_any_age_are_constrained_as_if_alone(max_length, exclusion):
         hypotheses.append(ids.squeeze(1), values.squeeze(1))
         for tokens, token in zip(alone, ids.squeeze(1).tolist(), strict=True):
             tokens.append(token)
+        assert hypotheses.tokens.shape == hypotheses.log_probs.shape == (3, max(map(len, alone)))  # no wider
         assert [hypotheses.written(row)[0].tolist() for row in range(3)] == [tokens[1:] for tokens in alone]
         over = [row for row, tokens in enumerate(alone) if tokens[-1] == 3 or (step + row) % 11 == 0]
         hypotheses.begin(torch.tensor(over, dtype=torch.long))
         for row in over:
             alone[row] = [START]
+
+
+def test_the_room_of_each_row_is_its_own_where_it_comes_to_an_end():
+    """Three rows that write one long phrase, each a step after the one before."""
+    line = [4, 7, 8, 9, 10, 7]
+    constraint = StreamConstraint(TOKENS, SearchSettings(max_length=7, max_phrase_words=9))
+    hypotheses = Hypotheses(3, START, PAD)
+    for step in range(1, 7):
+        ages = [max(0, step - row) for row in range(3)]  # tokens after the start
+        hypotheses.append(torch.tensor([line[age - 1] for age in ages]), torch.zeros(3))
+        hypotheses.begin(torch.tensor([row for row in range(3) if not ages[row]], dtype=torch.long))
+        alone = [constraint.state(torch.tensor([[START, *line[:age]]])).item() for age in ages]
+        assert hypotheses.states(constraint).tolist() == alone
+
+
+def test_rows_begin_with_their_start_alone():
+    hypotheses = Hypotheses(2, START, PAD)
+    assert hypotheses.tokens.tolist() == [[START], [START]]
+    assert hypotheses.log_probs.tolist() == [[0.0], [0.0]]
 
 
 def test_rows_move_with_all_they_have():
