@@ -9,7 +9,6 @@ export OMP_WAIT_POLICY ?= PASSIVE
 
 .PHONY: help setup test lint unit demo docs test-models test-browser test-engines test-faults test-mutants test-package \
 	test-pinned test-processors test-upstream clean
-	test-processors test-upstream clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18

@@ -53,10 +53,12 @@ TESTS = {
     "search/constraint.py": CONSTRAINT,
     "search/greedy.py": "search/test_greedy",
     "search/hypotheses.py": "search/test_hypotheses search/test_greedy",
+    "search/piece_constraint.py": "search/test_pieces",
+    "search/pieces.py": "search/test_pieces",
     "search/phrases.py": "search/test_phrases search/test_constraint",
     "search/settings.py": "search/test_settings",
     "search/sources.py": "search/test_sources",
-    "search/states.py": f"search/test_states {CONSTRAINT}",
+    "search/states.py": f"search/test_states {CONSTRAINT} search/test_pieces",
     "search/stems.py": "search/test_stems search/test_constraint",
 }
 
