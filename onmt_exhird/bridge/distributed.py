@@ -15,6 +15,7 @@ from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.signals import StopRequest
 from onmt_exhird.errors import ExhirdError
 
+_DYING = 2.0  # seconds that a killed process may take to end
 _REMEDY = "the others have been ended; go on with -train_from and the last checkpoint"
 
 
@@ -119,11 +120,14 @@ def watch(processes: list[Any], ranks: list[int], failures: Any, stop: StopReque
             told = True
             for process in running:
                 process.terminate()
-        # First, since where one is killed the others fail too, for want of it.
+        told_of = None if failures.empty() else failures.get()
+        if told_of:  # where one is killed the others fail for want of it, perhaps before its end is seen
+            others = [one.sentinel for rank, one in zip(ranks, processes, strict=True) if rank != told_of[0]]
+            wait(others, timeout=_DYING)
         for rank, process in zip(ranks, processes, strict=True):
             if (process.exitcode or 0) < 0:
                 name = signal.Signals(-process.exitcode).name
                 raise ExhirdError(f"process {rank} was killed by {name}: {_REMEDY}")
-        if not failures.empty():
-            rank, message, trace = failures.get()
+        if told_of:
+            rank, message, trace = told_of
             raise ExhirdError(f"process {rank} failed: {message}; {_REMEDY}" + (f"\n{trace}" if trace else ""))

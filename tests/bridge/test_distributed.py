@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,9 @@ from helpers.files import write_lines
 from helpers.stock import run_stock, train_here
 
 from onmt_exhird.bridge.checkpoints import load_harmless
+from onmt_exhird.bridge.distributed import watch
+from onmt_exhird.bridge.signals import StopRequest
+from onmt_exhird.errors import ExhirdError
 
 
 def two_processes() -> list[str]:
@@ -97,6 +102,25 @@ def test_one_that_is_killed_ends_all_and_a_signal_stops_all(workshop: Path, how:
         assert process.returncode == 0 and re.search(
             r"Stopped by SIGTERM at step \d+; to go on: -train_from duo_", rest
         )
+
+
+def test_the_one_that_was_killed_is_named_even_if_another_complains_before_its_end() -> None:
+    def complain() -> None:
+        failures.put((0, "RuntimeError: connection closed by peer", ""))
+        time.sleep(60)
+
+    def die() -> None:
+        time.sleep(0.7)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    context = multiprocessing.get_context("fork")
+    failures = context.Queue()
+    processes = [context.Process(target=target) for target in (complain, die)]
+    for process in processes:
+        process.start()
+    with StopRequest() as stop, pytest.raises(ExhirdError, match="process 1 was killed by SIGKILL"):
+        watch(processes, [0, 1], failures, stop)
+    processes[0].kill()
 
 
 def test_early_stopping_and_minutes_end_all(workshop: Path) -> None:
