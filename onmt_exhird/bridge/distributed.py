@@ -122,8 +122,9 @@ def watch(processes: list[Any], ranks: list[int], failures: Any, stop: StopReque
                 process.terminate()
         told_of = None if failures.empty() else failures.get()
         if told_of:  # where one is killed the others fail for want of it, perhaps before its end is seen
-            others = [one.sentinel for rank, one in zip(ranks, processes, strict=True) if rank != told_of[0]]
-            wait(others, timeout=_DYING)
+            others = {one.sentinel: one for rank, one in zip(ranks, processes, strict=True) if rank != told_of[0]}
+            for sentinel in wait(list(others), timeout=_DYING):
+                others[sentinel].join()  # a sentinel is ready before the exit code is
         for rank, process in zip(ranks, processes, strict=True):
             if (process.exitcode or 0) < 0:
                 name = signal.Signals(-process.exitcode).name
