@@ -15,7 +15,7 @@ from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.signals import StopRequest
 from onmt_exhird.errors import ExhirdError
 
-_DYING = 2.0  # seconds that a killed process may take to end
+_DYING = 5.0  # seconds that a killed process may take to end
 _REMEDY = "the others have been ended; go on with -train_from and the last checkpoint"
 
 
