@@ -125,9 +125,10 @@ def extended_ids_instead_of_source_maps(text_utils: Upstream) -> None:
             return stock_textbatch_to_tensor(vocabs, batch, device, is_train)
         rows = []
         text = texts.noted(vocabs)
+        raw = text != TextModel()  # a server has no transforms
         for index, example in enumerate(batch):
             example.update(cid="text", cid_line_number=index, align=None)
-            if text != TextModel():  # a server has no transforms
+            if raw:
                 example["src"]["src"] = " ".join(text.cut(tokenize(example["src"]["src"], text.rules)))
             rows.append((numericalize(vocabs, add_extended_ids(vocabs, keep_blank(example))), index))
         return [(tensorify_extended(vocabs, rows, device), 0)]

@@ -110,12 +110,16 @@ def is_test(split: str) -> bool:
     >>> is_test("inspec_test2"), is_test("latest")
     (True, False)
     """
-    return "test" in re.split("[^a-z]+", split.lower())
+    return "test" in _words(split)
 
 
 def is_train(split: str) -> bool:
-    """Whether ``train`` is one of the words of a split's name."""
-    return "train" in re.split("[^a-z]+", split.lower())
+    """Whether ``train`` is one of them."""
+    return "train" in _words(split)
+
+
+def _words(split: str) -> list[str]:
+    return re.split("[^a-z]+", split.lower())
 
 
 def choose_seed(split: str, given: int | None, keep_order: bool) -> int | None:

@@ -82,7 +82,7 @@ class Reader:
         tokens, self.spans = document.tokens, document.spans
         if rules.unspaced:
             tokens, self.spans = _characters(document)
-        self.stems = [stem_words((token,), rules)[0] for token in tokens]
+        self.stems = list(stem_words(tokens, rules))
         self.places: dict[str, list[int]] = defaultdict(list)
         for place, root in enumerate(self.stems):
             self.places[root].append(place)

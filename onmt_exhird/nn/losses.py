@@ -40,6 +40,36 @@ class StreamLosses(NamedTuple):
         return self.generation.sum() + exclusive_weight * self.exclusive.sum()
 
 
+class Phrases(NamedTuple):
+    """Where the phrases of targets are, in numbers from 0 for each document.
+
+    is_first   (batch, tgt_len)      whether the target before it, its input, is a tag
+    number     (batch, tgt_len)      of the phrase a position belongs to; -1 before the first
+    starts     (batch, phrases)      the position of each phrase's first word
+    earlier    (batch, tgt_len, k)   numbers of the k phrases before that one, the nearest first; negative if none
+    """
+
+    is_first: Tensor
+    number: Tensor
+    starts: Tensor
+    earlier: Tensor
+
+
+def find_phrases(targets: Tensor, tag_ids: Sequence[int], window: int, pad_id: int) -> Phrases:
+    """The phrases of targets (batch, tgt_len); ``earlier`` has as many as there are, up to the window."""
+    tags = torch.tensor(list(tag_ids), dtype=targets.dtype, device=targets.device)
+    is_first = torch.zeros_like(targets, dtype=torch.bool)
+    is_first[:, 1:] = torch.isin(targets[:, :-1], tags) & (targets[:, 1:] != pad_id)
+    number = is_first.cumsum(1) - 1
+    phrases = int(number.max()) + 1 if number.numel() else 0
+    row, column = is_first.nonzero(as_tuple=True)
+    starts = torch.zeros(targets.size(0), max(phrases, 1), dtype=torch.long, device=targets.device)
+    starts[row, number[row, column]] = column
+    width = max(min(window, phrases - 1), 0)
+    earlier = number.unsqueeze(2) - torch.arange(1, width + 1, device=targets.device)
+    return Phrases(is_first, number, starts, earlier)
+
+
 def find_rivals(
     targets: Tensor, tag_ids: Sequence[int], window: int, pad_id: int, compared: Tensor | None = None
 ) -> Rivals:
@@ -55,21 +85,9 @@ def find_rivals(
     ([[1, 1], [8, 1], [9, 8]], [[False, False], [True, False], [True, False]])
     """
     compared = targets if compared is None else compared
-    tags = torch.tensor(list(tag_ids), dtype=targets.dtype, device=targets.device)
-    is_first = torch.zeros_like(targets, dtype=torch.bool)  # the target before it, its input, is a tag
-    is_first[:, 1:] = torch.isin(targets[:, :-1], tags) & (targets[:, 1:] != pad_id)
-    phrase = is_first.cumsum(1) - 1  # (batch, tgt_len), the phrase a position belongs to, from 0
-    phrases = int(phrase.max()) + 1 if phrase.numel() else 0
-    width = max(min(window, phrases - 1), 0)
-
-    # Position of the first word of each phrase, so that the i-th phrase's is found by its number.
-    row, column = is_first.nonzero(as_tuple=True)
-    first_position = torch.zeros(targets.size(0), max(phrases, 1), dtype=torch.long, device=targets.device)
-    first_position[row, phrase[row, column]] = column
-
-    earlier = phrase.unsqueeze(2) - torch.arange(1, width + 1, device=targets.device)  # (batch, tgt_len, k)
+    is_first, _, starts, earlier = find_phrases(targets, tag_ids, window, pad_id)
     exists = (earlier >= 0) & is_first.unsqueeze(2)
-    position = first_position.gather(1, earlier.clamp_min(0).flatten(1))  # (batch, tgt_len * k)
+    position = starts.gather(1, earlier.clamp_min(0).flatten(1))  # (batch, tgt_len * k)
     ids = targets.gather(1, position).view_as(earlier).masked_fill(~exists, pad_id)
     differs = compared.gather(1, position).view_as(earlier) != compared.unsqueeze(2)
     return Rivals(ids, exists & differs)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from onmt_exhird.nn.losses import Rivals
+from onmt_exhird.nn.losses import Rivals, find_phrases
 
 
 def find_word_rivals(targets: Tensor, continues: Tensor, tag_ids: Sequence[int], window: int, pad_id: int) -> Rivals:
@@ -27,22 +27,12 @@ def find_word_rivals(targets: Tensor, continues: Tensor, tag_ids: Sequence[int],
     ([6], 20)
     """
     places = torch.arange(targets.size(1), device=targets.device)
-    tags = torch.tensor(list(tag_ids), dtype=targets.dtype, device=targets.device)
-    is_first = torch.zeros_like(targets, dtype=torch.bool)
-    is_first[:, 1:] = torch.isin(targets[:, :-1], tags) & (targets[:, 1:] != pad_id)
-    phrase = is_first.cumsum(1) - 1  # (batch, tgt_len), from 0; -1 before the first
-    phrases = int(phrase.max()) + 1 if phrase.numel() else 0
-    width = max(min(window, phrases - 1), 0)
-
-    row, column = is_first.nonzero(as_tuple=True)
-    starts = torch.zeros(len(targets), max(phrases, 1), dtype=torch.long, device=targets.device)
-    starts[row, phrase[row, column]] = column
+    _, phrase, starts, earlier = find_phrases(targets, tag_ids, window, pad_id)
     own_start = starts.gather(1, phrase.clamp_min(0))  # (batch, tgt_len)
     ended = (~continues).cumsum(1)
     in_word = phrase.ge(0) & places.ge(own_start) & ended.eq(ended.gather(1, own_start))
     lengths = torch.zeros_like(starts).scatter_add_(1, phrase.clamp_min(0), in_word.long())  # (batch, phrases)
 
-    earlier = phrase.unsqueeze(2) - torch.arange(1, width + 1, device=targets.device)  # (batch, tgt_len, k)
     exists = earlier.ge(0) & in_word.unsqueeze(2)
     number = earlier.clamp_min(0).flatten(1)
     offset = (places - own_start).unsqueeze(2)  # (batch, tgt_len, 1), of a piece in its word

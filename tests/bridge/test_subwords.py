@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from helpers.files import load_tool
 from helpers.stock import run_stock, train_here, translate
+from helpers.workshop import DATA
 
 from onmt_exhird import KeyphraseGenerator, stream
 from onmt_exhird.cli import main
@@ -19,15 +20,7 @@ from onmt_exhird.subwords import MARK
 from onmt_exhird.text import stem_words
 from onmt_exhird.textmodel import TextModel, beside
 
-CONFIG = """
-data:
-  train: {path_src: train.src, path_tgt: train.tgt, weight: 1}
-  valid: {path_src: valid.src, path_tgt: valid.tgt}
-save_data: .
-src_vocab: vocab.txt
-share_vocab: true
-share_embeddings: true
-vocab_size_multiple: 1
+CONFIG = f"""{DATA}vocab_size_multiple: 1
 transforms: [keyphrase, keyphrase_drop]
 keyphrase_drop_documents: 0.1
 keyphrase_text: text.json

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import torch
 from helpers.generator_models import IDS, TOKENS
 from torch.nn.utils.rnn import pad_sequence
 
+from onmt_exhird import stream
 from onmt_exhird.nn.copying import restrict
 from onmt_exhird.nn.hierarchical import Memory
 from onmt_exhird.nn.model import KeyphraseModel
@@ -29,6 +30,23 @@ def make_sources(count: int, longest: int = 17, seed: int = 5) -> Sources:
         words.append(unknown)
     extended = pad_sequence(rows, batch_first=True, padding_value=IDS.pad)
     return Sources(restrict(extended, len(TOKENS), IDS.unk), torch.tensor(lengths), extended, words)
+
+
+def phrases_so_far(written: Iterable[str]) -> tuple[list[list[str]], list[str] | None]:
+    """The tokens of each phrase of a stream that is closed, and those of the open one, if there is one."""
+    closed: list[list[str]] = []
+    opened: list[str] | None = None
+    for token in written:
+        if token in stream.TAGS:
+            opened = []
+            continue
+        assert opened is not None  # what is no tag is in a phrase
+        if token == ";":
+            closed.append(opened)
+            opened = None
+        else:
+            opened.append(token)
+    return closed, opened
 
 
 class Plain(NamedTuple):

@@ -30,7 +30,7 @@ def make_document(rng: random.Random) -> tuple[str, str]:
     return source, f"{target} <a_start> {AREAS[area]} ;"
 
 
-BASE = """
+DATA = """
 data:
   train: {path_src: train.src, path_tgt: train.tgt, weight: 1}
   valid: {path_src: valid.src, path_tgt: valid.tgt}
@@ -38,7 +38,9 @@ save_data: .
 src_vocab: vocab.txt
 share_vocab: true
 share_embeddings: true
-src_vocab_size: 45
+"""  # what every training reads, in its own folder
+
+BASE = f"""{DATA}src_vocab_size: 45
 tgt_vocab_size: 45
 word_vec_size: 24
 dropout: [0.0]

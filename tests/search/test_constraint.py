@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.plain_search import phrases_so_far
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -33,15 +34,7 @@ def slow_permitted(written: list[str], document: int, limits: SearchSettings) ->
     """The tokens that may follow, read from the rules one by one."""
     if written and written[-1] == "</s>":
         return {"</s>"}
-    closed, opened = [], None
-    for token in written:
-        if token in stream.TAGS:
-            opened = []
-        elif token == ";":
-            closed.append(opened)
-            opened = None
-        else:
-            opened.append(token)
+    closed, opened = phrases_so_far(written)
     room = math.inf if limits.max_length is None else limits.max_length - len(written)
     words = {word for word in VOCABULARY + OOV[document] if word not in NOT_WORDS}
     if limits.exclude_phrases:

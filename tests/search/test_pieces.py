@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers.plain_search import phrases_so_far
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -51,15 +52,7 @@ def slow_permitted(written: Sequence[str], known: Sequence[str], limits: SearchS
     """The tokens that may follow, read from the rules one by one."""
     if written and written[-1] == "</s>":
         return {"</s>"}
-    closed, opened = [], None
-    for token in written:
-        if token in stream.TAGS:
-            opened = []
-        elif token == ";":
-            closed.append(opened)
-            opened = None
-        else:
-            opened.append(token)
+    closed, opened = phrases_so_far(written)
     room = math.inf if limits.max_length is None else limits.max_length - len(written)
     if opened is None:
         may_open = len(closed) < limits.max_phrases and room >= 3
