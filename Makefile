@@ -32,7 +32,7 @@ lint: $(VENV)/.ready
 	$(BIN)/shellcheck -x recipes/*.sh recipes/*/run.sh tools/checks/*.sh
 
 unit: $(VENV)/.ready
-	$(BIN)/pytest -q --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --maxprocesses 4 --dist loadfile --cov --cov-report=term:skip-covered
 
 demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what the model has learned
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh
