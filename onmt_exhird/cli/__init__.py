@@ -20,7 +20,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="exhird",
         description="Keyphrase generation by exclusive hierarchical decoding.",
-        epilog="example: exhird generate abstracts.txt --model folder",
+        epilog="example: exhird generate abstracts.txt",
     )
     parser.add_argument("--version", action="version", version=f"exhird {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)

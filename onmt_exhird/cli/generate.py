@@ -37,10 +37,10 @@ _EPILOG = """\
 exit codes: 0 done, 2 a mistake (nothing is generated unless all files can be read), 3 some records failed
 
 examples:
-  exhird generate abstracts.txt --model folder
-  tail -f log | exhird generate --model folder --top 5
-  exhird generate papers.jsonl --model folder --keep --output answers.jsonl
-  exhird generate refs.bib --model folder --output refs.bib
+  exhird generate abstracts.txt
+  tail -f log | exhird generate --top 5
+  exhird generate papers.jsonl --keep --output answers.jsonl
+  exhird generate refs.bib --output refs.bib
   exhird generate *.jsonl.gz --output-dir answers --jobs 8 --format jsonl.gz
 """
 
@@ -55,7 +55,9 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("files", nargs="*", default=["-"], metavar="FILE", help="default: -, the standard input")
     parser.add_argument(
-        "--model", metavar="M", help="a model folder, or a .pt of onmt_train; default: the shipped model"
+        "--model",
+        metavar="M",
+        help="a model folder, a .pt of onmt_train, or the name of an installed model; default: the one in the package",
     )
     parser.add_argument("--device", default="cpu", help="default: %(default)s")
     _add_input(parser.add_argument_group("input").add_argument)
