@@ -14,23 +14,25 @@ class Limits:
     bytes       of a request's body; long texts are read in many parts, so this bounds the work, too
     effort      what `attention` costs beside the phrases alone, about
     documents   of a request
-    batch       documents that the model takes at once
+    batch       documents that the model takes at once: the search has so many rows, and fewer cost more each
     waiting     documents that may wait for the model; more are turned away (429)
+    requests    that may wait or be under way, each in a thread; more are turned away, too
     """
 
     bytes: int = MEGABYTE
     effort: int = 10
     documents: int = 32
-    batch: int = 64
-    waiting: int = 128
+    batch: int = 128
+    waiting: int = 512
+    requests: int = 192
     window: int = 100
     max_phrases: int = 50
     beam_size: int = 16
 
     @property
     def threads(self) -> int:
-        """Enough for every request that may wait or be under way (of one document each) and four that never wait."""
-        return self.waiting + self.batch + 4
+        """Enough for every request that may wait or be under way, and four that never wait."""
+        return self.requests + 4
 
     @property
     def unread_bytes(self) -> int:

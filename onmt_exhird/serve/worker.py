@@ -10,6 +10,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -48,8 +49,12 @@ class Job:
     gone: Callable[[], bool]
     answer: Future[list[Keyphrases]] = field(default_factory=Future)
 
+    def finish(self, answer: list[Keyphrases]) -> None:
+        with suppress(InvalidStateError):  # abandoned in the meantime
+            self.answer.set_result(answer)
+
     def fail(self, error: BaseException) -> None:
-        if not self.answer.done():
+        with suppress(InvalidStateError):  # answered already
             self.answer.set_exception(error)
 
 
@@ -121,22 +126,24 @@ class Worker:
             jobs = [*self._under_way, *self._queue]
             self._queue.clear()
         for job in jobs:
-            try:
-                job.fail(Problem(503, "The server was stopped before it came to this request; send it again later."))
-            except InvalidStateError:  # answered in this moment
-                continue
+            job.fail(Problem(503, "The server was stopped before it came to this request; send it again later."))
 
     def _check_open(self, documents: int) -> None:
         if self._stopping:
             raise Problem(503, "The server is stopping; send the request again later.", retry_after=5)
         if self.generator is None:
             raise Problem(503, "The model is still being loaded; try again in a moment.", retry_after=2)
-        if self._count_waiting() + documents > self.limits.waiting:
+        if self._is_full(documents):
             self._drop_gone()
-        waiting = self._count_waiting()
-        if waiting + documents > self.limits.waiting:
+        if self._is_full(documents):
+            waiting = self._count_waiting()
             seconds = max(1, math.ceil(waiting * self._seconds_per_document))
             raise Problem(429, f"{waiting} documents are waiting already; try again in {seconds} s.", seconds)
+
+    def _is_full(self, documents: int) -> bool:
+        """Whether so many more documents, of one request, are too many."""
+        requests = len(self._queue) + len(self._under_way)
+        return requests >= self.limits.requests or self._count_waiting() + documents > self.limits.waiting
 
     def _count_waiting(self) -> int:
         return sum(len(job.documents) for job in self._queue)
@@ -156,21 +163,7 @@ class Worker:
             self.failure = error
         self._on_change()
         while self.generator is not None and self._take():
-            began = time.perf_counter()
             self._answer(self._under_way)
-            if len(self._under_way) > 1:
-                self._let_them_return(time.perf_counter() - began)
-
-    def _let_them_return(self, seconds: float) -> None:
-        """Clients that ask again and again, answered together, come back one by one, within milliseconds.
-
-        Taken at once, the first of them would be a batch alone, and a small batch takes nearly as long as a large one:
-        with 50 clients that was a third of the throughput. So a tenth of the time of the batch is left to them.
-        """
-        answered = sum(len(job.documents) for job in self._under_way)
-        with self._changed:
-            self._under_way = []
-            self._changed.wait_for(lambda: self._stopping or self._count_waiting() >= answered, seconds / 10)
 
     def _take(self) -> bool:
         """Put under way the job that came first and those with its options, as far as they go into one batch."""
@@ -193,41 +186,39 @@ class Worker:
             return True
 
     def _answer(self, jobs: Sequence[Job]) -> None:
+        """Give each job its answer as soon as it is there."""
+        results = self._generate(jobs)
         try:
-            results = iter(self._generate(jobs))
-            answers = [[next(results) for _ in job.documents] for job in jobs]
+            for job in jobs:
+                job.finish([next(results) for _ in job.documents])
         except ClientGone as error:
             for job in jobs:
                 job.fail(error)
-            return
         except Exception as error:
-            if len(jobs) > 1:  # one request's trouble is not its neighbours'
-                for job in jobs:
-                    self._answer([job])
-            else:
+            if len(jobs) == 1:
                 jobs[0].fail(_tell(error))
-            return
-        for job, answer in zip(jobs, answers, strict=True):
-            try:
-                job.answer.set_result(answer)
-            except InvalidStateError:  # abandoned in the meantime
-                continue
+                return
+            for job in jobs:  # one request's trouble is not its neighbours'
+                if not job.answer.done():
+                    self._answer([job])
 
-    def _generate(self, jobs: Sequence[Job]) -> list[Keyphrases]:
+    def _generate(self, jobs: Sequence[Job]) -> Iterator[Keyphrases]:
         """The results of all documents of all jobs; given up when nobody waits for any of them any more."""
         assert self.generator is not None
         documents = [document for job in jobs for document in job.documents]
         options = jobs[0].options
         at_once = max(1, self.limits.batch // options.get("beam_size", 1))  # a beam is so many documents' work
-        began, results = time.perf_counter(), []
-        for result in self.generator.generate(documents, batch_size=at_once, **options):
-            results.append(result)
-            if len(results) < len(documents) and all(job.answer.done() or job.gone() for job in jobs):
+        began = time.perf_counter()
+        for number, result in enumerate(self.generator.generate(documents, batch_size=at_once, **options), start=1):
+            if number == len(documents):
+                self._count_batch(number, time.perf_counter() - began)
+            elif all(job.answer.done() or job.gone() for job in jobs):
                 raise ClientGone
-        seconds = time.perf_counter() - began
-        self.metrics.count_batch(len(documents), seconds)
-        self._seconds_per_document += 0.2 * (seconds / len(documents) - self._seconds_per_document)
-        return results
+            yield result
+
+    def _count_batch(self, documents: int, seconds: float) -> None:
+        self.metrics.count_batch(documents, seconds)
+        self._seconds_per_document += 0.2 * (seconds / documents - self._seconds_per_document)
 
 
 def _tell(error: Exception) -> Problem:

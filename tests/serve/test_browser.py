@@ -105,6 +105,13 @@ def test_a_word_of_the_model_s_own_is_told_as_such(page):
     assert "“words” is the model's own word (80 %)" in page.locator("#look-words").inner_text()
 
 
+def test_pointing_at_none_is_pointing_at_nothing(page):
+    find(page, "a b c")
+    page.locator("#present .none").hover()
+    page.locator("#present .none").click()
+    assert page.locator("#look").is_hidden() and page.locator("#list li.on").count() == 0
+
+
 def test_all_of_it_by_keyboard(page):
     page.get_by_label("Your text").focus()
     page.keyboard.insert_text(TEXT)
@@ -210,7 +217,7 @@ def test_of_a_very_long_text_the_phrases_are_shown_and_nothing_else_is_asked(pag
 
 
 def test_examples_and_files(page, tmp_path):
-    for name in ("Bee hives", "Bus timetables", "Old maps"):
+    for name in ("Bee hives", "Bus timetables", "Water mills"):
         page.get_by_role("button", name=name).click()
         wait(page, "document.querySelector('#marked').textContent === document.querySelector('#text').value")
     (tmp_path / "latin.txt").write_bytes("Größenverhältnis machines".encode("cp1252"))

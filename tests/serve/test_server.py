@@ -61,12 +61,12 @@ def test_health_answers_while_all_that_may_wait_wait_and_the_rest_is_turned_away
     limits = server.worker.limits
     first = pool.submit(post, server, {"documents": ["first"]})
     until(lambda: len(generator.batches) == 1)
-    others = [pool.submit(post, server, {"documents": [f"text {n}"]}) for n in range(limits.waiting)]
-    until(lambda: server.worker.waiting == limits.waiting)
+    others = [pool.submit(post, server, {"documents": [f"text {n}"]}) for n in range(limits.requests - 1)]
+    until(lambda: server.worker.waiting == limits.requests - 1)
     status, headers, problem = post(server, {"documents": ["one too many"]})
     assert status == 429 and int(headers["retry-after"]) >= 1 and "waiting" in problem["detail"]
     assert healthy(server)
-    assert f"exhird_waiting_documents {limits.waiting}" in ask(server, "GET", "/metrics")[2].decode().splitlines()
+    assert f"exhird_waiting_documents {limits.requests - 1}" in ask(server, "GET", "/metrics")[2].decode().splitlines()
     generator.gate.set()
     for answer in (first, *others):
         assert answer.result(20)[0] == 200

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -67,26 +66,23 @@ def test_one_who_is_alone_waits_for_nobody(worker, generator):
     assert [documents for documents, _ in generator.batches] == [["alone"]] * 3
 
 
-def test_clients_that_were_answered_together_are_taken_together_again(worker, generator, pool, busy):
-    """The model takes a second and the clients, one after another, a tenth of that to return."""
-    generate = generator.generate
+def test_an_answer_does_not_wait_for_its_neighbours_long_texts(worker, generator, pool, busy):
+    """The generator is lazy: what is answered can be sent while the rest of the batch is generated."""
+    longest = threading.Event()
 
-    def slowly(*arguments, **options):
-        time.sleep(1)
-        return generate(*arguments, **options)
+    def generate(documents, *, batch_size, **options):
+        for document in documents:
+            assert document != "long" or longest.wait(20)
+            yield generator.one(document)
 
-    def client(number):
-        for _ in range(3):
-            worker.generate(["text"], {}, stays)
-            time.sleep(0.01 * number)
-
-    generator.generate = slowly
-    clients = [pool.submit(client, number) for number in range(5)]
-    until(lambda: worker.waiting == 5)
+    short = send(pool, worker, ["short"], {})
+    long = send(pool, worker, ["long"], {})
+    generator.generate = generate
     generator.gate.set()
-    for one in clients:
-        one.result(20)
-    assert [len(documents) for documents, _ in generator.batches] == [1, 5, 5, 5]
+    assert short.result(10) == [generator.one("short")]
+    assert not long.done()
+    longest.set()
+    assert long.result(10) == [generator.one("long")]
 
 
 def test_only_equal_options_share_a_batch_and_the_first_come_is_served_first(worker, generator, pool, busy):
@@ -109,6 +105,23 @@ def test_a_full_queue_turns_away_and_says_for_how_long(worker, generator, pool, 
     generator.gate.set()
     assert all(len(answer.result(10)) == 4 for answer in answers)
     assert worker.generate(["b"], {}, stays)
+
+
+def test_more_requests_than_threads_are_turned_away_though_there_is_room_for_their_documents(generator, pool):
+    loaded = threading.Event()
+    worker = Worker(lambda: generator, Limits(requests=3), Metrics(), loaded.set)
+    worker.start()
+    assert loaded.wait(10)
+    generator.gate.clear()
+    taken = [pool.submit(worker.generate, ["first"], {}, stays)]
+    until(lambda: len(generator.batches) == 1)
+    taken += [send(pool, worker, ["waits"], {}) for _ in range(2)]
+    with pytest.raises(Problem) as told:
+        worker.generate(["one too many"], {}, stays)
+    assert told.value.status == 429
+    generator.gate.set()
+    assert all(one.result(10) for one in taken)
+    worker.stop()
 
 
 def test_a_client_that_has_gone_costs_no_generation(worker, generator, pool, busy):

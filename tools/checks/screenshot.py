@@ -24,7 +24,7 @@ def main() -> None:
         sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=sandbox)
         scheme = "dark" if args.dark else "light"
-        page = browser.new_page(viewport={"width": 1100, "height": 1060}, color_scheme=scheme)
+        page = browser.new_page(viewport={"width": 1100, "height": 1130}, color_scheme=scheme)
         page.goto(args.address)
         page.locator("#examples button").first.click()
         page.locator("#list .phrase").nth(1).focus()

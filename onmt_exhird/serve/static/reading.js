@@ -71,7 +71,7 @@ export function drawLook(shown, pointed) {
   const top = heaviest(shown.result.tokens, weightsOf(attention, pointed.word), 8);
   at("look-title").textContent = `Where the model looked for “${word ? word.word : phrase.text}”`;
   const most = top.slice(0, 3).map(({ text }) => `“${text}”`).join(", ");
-  at("look-says").textContent = `${word ? `For this word of “${phrase.text}”` : "For the phrase as a whole"}, most at ${most}. The darker, the more.`;
+  at("look-says").textContent = `${word ? `For this word of “${phrase.text}”` : "For the phrase as a whole"}, most at ${most}. The stronger the colour, the more.`;
   at("look-words").replaceChildren(...attention.words.map((one, index) => describeWord(one, index === pointed.word)));
   const not = attention.forbidden;
   at("look-not").hidden = !not.length;

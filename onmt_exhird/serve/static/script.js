@@ -160,7 +160,7 @@ function unpoint() {
 }
 
 function targetOf(event) {
-  const row = event.target.closest("#list li");
+  const row = event.target.closest("#list li[data-index]");
   if (!row) return null;
   const word = event.target.closest(".word");
   return { phrase: Number(row.dataset.index), word: word ? Number(word.dataset.word) : null };
