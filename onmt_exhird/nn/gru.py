@@ -178,12 +178,16 @@ class _Layer(torch.autograd.Function):
         )
 
 
+def directions_of(gru: nn.GRU) -> int:
+    return 2 if gru.bidirectional else 1
+
+
 def encode(gru: nn.GRU, embedded: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """What ``gru`` makes of padded documents: equal to packing them, up to rounding.
 
     embedded (B, T, i), lengths (B) -> states (B, T, D * h), zero at padding, and the final ones (layers * D, B, h)
     """
-    directions = 2 if gru.bidirectional else 1
+    directions = directions_of(gru)
     steps = embedded.size(1)
     order = reading_order(lengths, steps, directions)
     is_padding = (torch.arange(steps, device=lengths.device) >= lengths.unsqueeze(1)).unsqueeze(2)  # (B, T, 1)

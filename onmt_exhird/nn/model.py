@@ -18,8 +18,9 @@ from onmt_exhird.nn.catseq import CatSeq
 from onmt_exhird.nn.catseqcorr import CatSeqCorr
 from onmt_exhird.nn.catseqd import CatSeqD
 from onmt_exhird.nn.copying import CopyGenerator, restrict
-from onmt_exhird.nn.gru import encode
+from onmt_exhird.nn.gru import directions_of
 from onmt_exhird.nn.hierarchical import HierarchicalDecoder, HierarchicalState, Memory, read_boundaries
+from onmt_exhird.nn.reading import read
 
 Decoder = HierarchicalDecoder | CatSeq | CatSeqD | CatSeqCorr
 State = Any  # of a decoder: a named tuple of tensors with the rows as axis 0, and `map`
@@ -136,20 +137,20 @@ class KeyphraseModel(nn.Module):
         """Whether the decoder's state becomes larger with every token, so that all rows must be of one age."""
         return isinstance(self.decoder, CatSeqCorr)
 
-    def encode(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
-        """ids (batch, src_len), lengths (batch) -> states m (batch, src_len, d), the documents' vectors h_0 (batch, d).
+    def encode(self, ids: Tensor, lengths: Tensor, width: int | None = None) -> tuple[Tensor, Tensor]:
+        """ids (batch, src_len), lengths (batch) -> states m (batch, width, d), the documents' vectors h_0 (batch, d).
 
+        The width is that of the ids unless it is given: there may be more padding behind them.
         The vector is that of the last layer's final states, both directions.
         """
-        embedded = self.source_embedding(ids)
+        width = ids.size(1) if width is None else width
         if ids.device.type == "cpu":
-            states, final = encode(self.encoder, embedded, lengths)
-        else:
-            packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
-            output, final = self.encoder(packed)
-            states = pad_packed_sequence(output, batch_first=True, total_length=ids.size(1))[0]
-        directions = 2 if self.encoder.bidirectional else 1
-        return states, torch.cat(tuple(final[-directions:]), 1)
+            return read(self.encoder, self.source_embedding.weight, ids, lengths, width)
+        embedded = self.source_embedding(ids)
+        packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        output, final = self.encoder(packed)
+        states = pad_packed_sequence(output, batch_first=True, total_length=width)[0]
+        return states, torch.cat(tuple(final[-directions_of(self.encoder) :]), 1)
 
     def first_state(self, document: Tensor, memory: Memory) -> State:
         """The decoder's state before the first token, from the documents' vectors (batch, d)."""

@@ -21,6 +21,7 @@ from onmt_exhird.nn.packed import PART, in_parts, same_parameters
 _EXACT = 8  # logits of a row that eight bits only point to
 _COMPARED = 8, 64  # tokens of a row between which full precision decides; if that does not do, more
 _FEW = 8  # rows for which a product is bound by reading the weight, and quicker with the weight on the left
+_STEP = 8  # rows by which products grow: oneDNN compiles each size, and keeps half a megabyte of it
 # The worst case has all rounding errors in one direction, for every word of the vocabulary. In 93,000 steps of trained
 # models the log of their sum was off by at most an eighty-seventh of it, since errors cancel.
 _CONSPIRACY = 32
@@ -81,15 +82,22 @@ class QuantisedLinear(nn.Module):
         reach = x.float().abs().amax(1, keepdim=True).clamp_min(1e-30)
         return (x / reach).mul_(steps()).round_().add_(steps() + 1).to(torch.uint8), reach
 
+    @classmethod
+    def fill_up(cls, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What `scale` returns, the bytes with further rows of no meaning, so that there are few sizes of products."""
+        bytes_, reach = cls.scale(x)
+        more = -len(bytes_) % _STEP if len(bytes_) > 1 else 0  # one row, that of a single text, is much quicker alone
+        return F.pad(bytes_, (0, 0, 0, more)), reach
+
     def write(self, bytes_: Tensor, reach: Tensor, out: Tensor) -> Tensor:
-        """The product of what `scale` returns, into out (n, out); returns a matrix of that shape for the taking."""
-        product = _multiply(bytes_, steps(), self._weight, self._scales)
+        """The product of what `fill_up` returns, into out (n, out); returns a matrix of that shape for the taking."""
+        product = _multiply(bytes_, steps(), self._weight, self._scales)[: len(out)]
         torch.addcmul(self._bias, product, reach, out=out)
         return product
 
     def forward(self, x: Tensor) -> Tensor:
         out = torch.empty(len(x), len(self._scales))
-        self.write(*self.scale(x), out)
+        self.write(*self.fill_up(x), out)
         return out
 
 
@@ -105,7 +113,7 @@ class QuantisedCopyGenerator(CopyGenerator):
 
     def write_logits(self, hidden: Tensor, logits: Tensor) -> Tensor:
         total = hidden.new_zeros(len(hidden), 1)
-        scaled = QuantisedLinear.scale(hidden)
+        scaled = QuantisedLinear.fill_up(hidden)
         for part, linear in zip(logits.split(PART, 1), self._linears, strict=True):
             room = linear.write(*scaled, part)
             total += exponentials(part, out=room).sum(1, keepdim=True)

@@ -26,7 +26,7 @@ from onmt_exhird.search.hypotheses import Hypotheses
 from onmt_exhird.search.sources import Sources, Written
 from onmt_exhird.search.states import State
 
-ROWS = 128  # more make no step cheaper per row
+ROWS = 80  # more make no step cheaper per row, and each takes half a megabyte
 TOKENS = 6000  # of the source, that are encoded together: what the encoder takes grows with them
 DOCUMENTS = 4  # that are encoded together at least: a step of the encoder costs as much for fewer
 
@@ -116,12 +116,12 @@ class _Pool:
             running = self.source[1][: len(self.documents)] if self.documents else lengths
             width = max(longest, int(running.max()))
             longest = int(lengths.max())
-            states, document = self.model.encode(sources.ids[part, :longest], lengths)
-            states = F.pad(states, (0, 0, 0, width - longest))  # (part, width, d)
+            states, document = self.model.encode(sources.ids[part, :longest], lengths, width)
             state = self.model.first_state(document, Memory.of(states, lengths))
             self.kind = type(state)
             source = states, lengths, sources.extended[part, :width]
             yield from map(_Document, part.tolist(), zip(*source, strict=True), zip(*state, strict=True))
+            del states, source, state  # before the next ones come
 
     def run(self) -> Iterator[Written]:
         eos, max_length = self.model.ids.eos, self.search.max_length

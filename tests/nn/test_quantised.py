@@ -51,6 +51,21 @@ def test_the_largest_logits_are_exact() -> None:
     assert not torch.allclose(logits, expected, atol=1e-4)
 
 
+def test_products_have_few_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, multiply = set(), quantised._multiply
+
+    def record(bytes_: Tensor, *others: Tensor) -> Tensor:
+        sizes.add(len(bytes_))
+        return multiply(bytes_, *others)
+
+    quantised.steps()
+    monkeypatch.setattr(quantised, "_multiply", record)
+    linear, x = QuantisedLinear(torch.randn(7, 5), torch.randn(7)), torch.randn(20, 5)
+    for count in range(1, 21):
+        torch.testing.assert_close(linear(x[:count]), linear(x)[:count], rtol=0, atol=0)
+    assert sizes == {1, 8, 16, 24}
+
+
 @torch.no_grad()
 def test_no_row_depends_on_the_others() -> None:
     generator, (hidden, *_) = make()

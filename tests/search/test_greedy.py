@@ -144,12 +144,12 @@ def test_outputs_come_as_they_are_finished(monkeypatch: pytest.MonkeyPatch) -> N
     model, encoded = make().build(), 0
     encode = model.encode
 
-    def count(ids: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def count(ids: torch.Tensor, lengths: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
         nonlocal encoded
         encoded += len(lengths)
         assert len(lengths) <= 2 or lengths.sum() <= 40
         assert ids.size(1) == lengths.max()
-        return encode(ids, lengths)
+        return encode(ids, lengths, width)
 
     monkeypatch.setattr(model, "encode", count)
     for number, _ in enumerate(Greedy(model, constraint_of(LIMITS), 15)(make_sources(DOCUMENTS)), start=1):
