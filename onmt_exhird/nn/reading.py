@@ -55,7 +55,7 @@ def read(gru: nn.GRU, embedding: Tensor, ids: Tensor, lengths: Tensor, width: in
     layer's final ones (B, D * h)
     """
     directions, size, (batch, steps) = directions_of(gru), gru.hidden_size, ids.shape
-    padding = torch.arange(steps).unsqueeze(1) >= lengths  # (T, B)
+    padding = torch.arange(steps, device=lengths.device).unsqueeze(1) >= lengths  # (T, B)
     words, numbers = ids.t().unique(return_inverse=True)
     numbers.masked_fill_(padding, len(words))  # (T, B): a number of its own for padding
     embedded, states = embedding[words], embedding.new_empty(0)
