@@ -37,8 +37,8 @@ unit: $(VENV)/.ready
 demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what the model has learned
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh
 
-test-models: $(VENV)/.ready  ## train every model on the demo's corpus to a sensible score (twelve minutes)
-	$(BIN)/pytest -v -s -m models tests/recipes/test_models.py
+test-models: $(VENV)/.ready  ## train every model: to a sensible score on the demo's corpus, and in two processes (minutes)
+	$(BIN)/pytest -v -s -m models tests/recipes/test_models.py tests/bridge/test_distributed.py
 
 # What other machines have: torch's instructions, oneDNN's.
 PROCESSORS = avx2:AVX2 default:SSE41

@@ -146,5 +146,5 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def quieten_waitress() -> None:
-    """Its warning for every request that waits for a thread says nothing that /metrics does not."""
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
+    """Its warnings, of requests that wait and of threads that end late, say nothing that /metrics does not."""
+    logging.getLogger("waitress").setLevel(logging.ERROR)
