@@ -39,7 +39,7 @@ from mutations import mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPLAINED = Path(__file__).with_name("mutants.toml")
-LIBRARIES = ("pytest", "hypothesis.strategies", "numpy", "torch", "nltk.stem.porter")
+LIBRARIES = ("pytest", "hypothesis.strategies", "numpy", "torch", "nltk.stem.porter", "snowballstemmer")
 MEMORY = 4 << 30  # of a mutant, in bytes
 PATIENCE = 600  # seconds, for one that sleeps
 
