@@ -4,8 +4,10 @@ VENV ?= .venv
 PINNED ?= .venv-pinned
 ENGINES ?= .venv-engines
 BIN = $(VENV)/bin
-# On a busy machine the threads of a matrix product would spin for each other.
-export OMP_WAIT_POLICY ?= PASSIVE
+# On a busy machine the threads of a matrix product would spin for each other: docs/reliability.md.
+ifndef OMP_WAIT_POLICY
+export GOMP_SPINCOUNT ?= 1000
+endif
 
 .PHONY: help setup test lint unit demo docs test-models test-browser test-engines test-faults test-mutants test-package \
 	test-pinned test-processors test-upstream clean

@@ -15,7 +15,7 @@ models='exhird-h exhird-s catseq catseqd catseqcorr transformer'
 all_stages='prepare vocab train translate evaluate'
 vocab_words=50000
 recipe='kp20k' # the folder of the models' configurations
-export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} # on a busy machine threads would spin for each other
+[[ ${OMP_WAIT_POLICY:-} ]] || export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-1000}" # docs/reliability.md, "On a busy machine"
 
 # What the options set.
 output='' model='exhird-h' seeds='3435' windows='' minutes=0 stages=$all_stages

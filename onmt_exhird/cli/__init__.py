@@ -46,8 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(argv: Sequence[str] | None) -> int:
-    # Read when torch is loaded: threads that wait for each other sleep, where on a busy machine they would spin.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Read when torch is loaded: threads that wait for each other soon sleep, where on a busy machine they would spin.
+    if not os.environ.get("OMP_WAIT_POLICY"):
+        os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     args = build_parser().parse_args(argv)
     try:
         return args.run(args)

@@ -97,8 +97,8 @@ def _powers(device: torch.device | str) -> tuple[Tensor, Tensor]:
 class Index:
     """Finds ids by numbers that belong to them, several ids by one number too.
 
-    >>> Index(torch.tensor([2, 5, 6]), torch.tensor([0, 0, 7, 0, 0, 9, 7])).find(torch.tensor([[7, 8, 9]]), filler=1)
-    tensor([[2, 6, 1, 1, 5, 1]])
+    >>> Index(torch.tensor([2, 5, 6]), torch.tensor([0, 0, 7, 0, 0, 9, 7])).find(torch.tensor([[7, 8, 9]]), filler=0)
+    tensor([[2, 6, 0, 0, 5, 0]])
     """
 
     def __init__(self, ids: Tensor, numbers: Tensor) -> None:
@@ -136,7 +136,7 @@ class PieceTable:
         no_words: Collection[int],
         unspaced: bool,
         key: Callable[[Sequence[str]], Sequence[str]],
-        device: torch.device | str = "cpu",
+        device: torch.device | str,
     ) -> None:
         self._unspaced, self._key = unspaced, key
         words = (token for index, token in enumerate(tokens) if index not in no_words)

@@ -40,7 +40,7 @@ fi
 (($# <= 2)) || die "MODEL and OUTPUT are all it takes, not '$3'"
 model=${1:-exhird}
 output=${2:-$root/run/demo}
-export OMP_WAIT_POLICY=${OMP_WAIT_POLICY:-PASSIVE} # on a busy machine threads would spin for each other
+[[ ${OMP_WAIT_POLICY:-} ]] || export GOMP_SPINCOUNT="${GOMP_SPINCOUNT:-1000}" # docs/reliability.md, "On a busy machine"
 config=$here/$model.yaml
 [[ -f $config ]] || die "unknown model '$model': give one of $models"
 

@@ -52,6 +52,7 @@ def test_every_change_is_made_alone_and_types_words_of_errors_and_docstrings_are
         ("a = b.lt(c)", ["a = b.le(c)"]),
         ("a = max(b, 2)", ["a = min(b, 2)", "a = max(b, 3)"]),
         ("a[0] += -b", ["a[0] -= -b", "pass", "a[1] += -b", "a[0] += b"]),
+        ("a = b ^ c >> 1", ["a = b | c >> 1", "a = b ^ c << 1", "a = b ^ c >> 2"]),
         ("a = zip(b, c, strict=True)", []),
         (
             "a = 'x' if b else True",

@@ -39,7 +39,7 @@ from mutations import mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPLAINED = Path(__file__).with_name("mutants.toml")
-LIBRARIES = ("pytest", "hypothesis.strategies", "numpy", "torch", "nltk.stem.porter")
+LIBRARIES = ("pytest", "hypothesis.strategies", "numpy", "torch", "nltk.stem.porter", "snowballstemmer")
 MEMORY = 4 << 30  # of a mutant, in bytes
 PATIENCE = 600  # seconds, for one that sleeps
 
@@ -54,7 +54,7 @@ TESTS = {
     "search/greedy.py": "search/test_greedy",
     "search/hypotheses.py": "search/test_hypotheses search/test_greedy",
     "search/piece_constraint.py": "search/test_pieces",
-    "search/pieces.py": "search/test_pieces",
+    "search/pieces.py": "search/test_piece_table search/test_pieces",
     "search/phrases.py": "search/test_phrases search/test_constraint",
     "search/settings.py": "search/test_settings",
     "search/sources.py": "search/test_sources",
