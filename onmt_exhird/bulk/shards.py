@@ -19,7 +19,8 @@ from onmt_exhird.errors import ExhirdError
 if TYPE_CHECKING:
     from onmt_exhird.generator.results import Keyphrases
 
-JSONL, GZIP, PARQUET = FORMATS = ("jsonl", "jsonl.gz", "parquet")
+JSONL, PARQUET = "jsonl", "parquet"
+FORMATS = (JSONL, "jsonl.gz", PARQUET)
 LETTERS = 1 << 25  # of a shard's documents, at most, but for the last of them; so long ones fit into memory
 PART = ".part"  # the end of the name of a shard that is being written
 

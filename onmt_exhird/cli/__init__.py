@@ -23,7 +23,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="example: exhird generate abstracts.txt",
     )
     parser.add_argument("--version", action="version", version=f"exhird {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(dest="verb", required=True)
     from onmt_exhird.cli import doctor, evaluate, export, generate, prepare, report, serve
 
     for verb in (generate, serve, prepare, export, evaluate, report, doctor):

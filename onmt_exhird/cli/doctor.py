@@ -25,6 +25,9 @@ COMMANDS = {
 }
 
 REINSTALL_UPSTREAM = f"pip install --no-deps --force-reinstall {UPSTREAM}=={SUPPORTED}"
+NEEDED = ("torch", "numpy", "safetensors", "nltk", "tqdm", "flask", "waitress", UPSTREAM)
+# Not `pip install`, which would bring OpenNMT-py's own pins, another torch among them.
+SET_UP = "keyphrases do not need it; to train, and for the onmt_ commands, in the project's folder: make setup"
 REINSTALL = "in the project's folder: pip install --no-deps --force-reinstall ."
 
 # A fresh interpreter, since a command starts as one.
@@ -71,10 +74,11 @@ def installed_version(package: str) -> str | None:
 
 def check_versions() -> list[Finding]:
     findings = [Finding("python", sys.version.split()[0]), Finding("onmt_exhird", __version__)]
-    for package in ("torch", "numpy", UPSTREAM):
+    for package in NEEDED:
         version = installed_version(package)
         if version is None:
-            findings.append(Finding(package, "not installed", f"pip install {package}"))
+            remedy = SET_UP if package == UPSTREAM else f"pip install {package}"
+            findings.append(Finding(package, "not installed", remedy))
         elif package == UPSTREAM and version != SUPPORTED:
             remedy = f"pip install {UPSTREAM}=={SUPPORTED}"
             findings.append(Finding(package, f"{version}, but the plug-in fits {SUPPORTED}", remedy))

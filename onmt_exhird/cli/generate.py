@@ -112,7 +112,7 @@ def _add_output(group: Any) -> None:
     add(
         "--keep",
         action="store_true",
-        help="carry over the other keys of records, or columns of tables, but for those named as ours",
+        help="carry over what else records or tables hold; what has a name of an answer's, as keyphrases, gives way",
     )
     add("--replace", action="store_true", help=".bib and .ris: new keywords for entries that have some, too")
 

@@ -28,9 +28,6 @@ class Hypotheses:
         self.ages = torch.ones(rows, dtype=torch.long, device=device)
         self.log_probs = torch.zeros(rows, 1, device=device)
 
-    def __len__(self) -> int:
-        return len(self.ages)
-
     def append(self, tokens: Tensor, log_probs: Tensor) -> None:
         """Another token for each row, and its log-probability: (rows,) twice."""
         self.ages += 1

@@ -18,6 +18,7 @@ from helpers.files import ROOT
 from helpers.stock import run_stock
 
 from onmt_exhird import __version__, bridge, cli
+from onmt_exhird.bridge import UPSTREAM
 from onmt_exhird.cli import doctor
 from onmt_exhird.errors import ExhirdError
 
@@ -89,6 +90,19 @@ def test_doctor_names_the_remedy(capsys: pytest.CaptureFixture[str], monkeypatch
     assert "unset ONMT_EXHIRD" in capsys.readouterr().out
 
 
+def test_doctor_leaves_the_torch_of_keyphrases_only(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenNMT-py's pins would replace it; and each library that keyphrases need is looked for."""
+    missing = {UPSTREAM, "nltk"}
+    monkeypatch.setattr(doctor, "installed_version", lambda package: None if package in missing else "1.0")
+    assert cli.main(["doctor"]) == 1
+    report = capsys.readouterr().out
+    assert "nltk: pip install nltk\n" in report
+    assert f"{UPSTREAM}: keyphrases do not need it" in report
+    assert f"pip install {UPSTREAM}" not in report
+
+
 def test_doctor_sees_torch_and_numpy_that_do_not_fit() -> None:
     assert "numpy<2" in doctor.check_torch({"torch": False}).remedy
 
@@ -103,3 +117,9 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="0"):
         cli.main(["--version"])
     assert capsys.readouterr().out == f"exhird {__version__}\n"
+
+
+def test_without_a_verb_the_verbs_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main([])
+    assert "generate,serve," in capsys.readouterr().err

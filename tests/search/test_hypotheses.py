@@ -66,7 +66,6 @@ def test_rows_move_with_all_they_have():
     hypotheses = Hypotheses(3, START, PAD)
     hypotheses.append(torch.tensor([4, 5, 6]), torch.tensor([-1.0, -2.0, -3.0]))
     hypotheses = hypotheses.at(torch.tensor([2, 0]))
-    assert len(hypotheses) == 2
     assert hypotheses.tokens.tolist() == [[START, 6], [START, 4]]
     assert hypotheses.log_probs.tolist() == [[0.0, -3.0], [0.0, -1.0]]
     tokens, log_probs = hypotheses.written(0)
