@@ -151,6 +151,15 @@ def test_a_word_said_twice_must_stand_in_the_document() -> None:
     assert reader.keyphrase(Raw(("fox", "fox", "hunt"), 0, 0.5)).text == "fox fox hunt"
 
 
+def test_a_mere_code_must_stand_in_the_document() -> None:
+    """Some journals ask their authors for codes of a classification, which say nothing to others."""
+    reader = Reader(read_document("The G20 and its banks"))
+    assert reader.keyphrase(Raw(("g20",), 0, 0.5)).surface == "G20"
+    assert reader.keyphrase(Raw(("g34",), 0, 0.5)) is None
+    assert reader.keyphrase(Raw(("p53", "mutation"), 0, 0.5)).text == "p53 mutation"
+    assert reader.keyphrase(Raw(("covid19",), 0, 0.5)).text == "covid19"
+
+
 def test_title_and_body_are_told_apart_and_the_spans_are_of_both(exhird: KeyphraseGenerator) -> None:
     title, body = "Quiet Graphs", "We colour quiet graphs."
     pair = exhird((title, body))
