@@ -20,6 +20,7 @@ from onmt_exhird import Keyphrase, KeyphraseGenerator, Keyphrases
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator.articles import vote
 from onmt_exhird.generator.documents import read_document
+from onmt_exhird.generator.phrases import Raw, Reader
 from onmt_exhird.text import stem_words, tokenize
 
 DECODERS = ["exhird", "catseq", "catseqd", "catseqcorr"]
@@ -127,8 +128,6 @@ def test_nobody_sees_a_duplicate(generator: KeyphraseGenerator) -> None:
 
 def test_surfaces_are_as_the_document_writes_them(exhird: KeyphraseGenerator) -> None:
     document = read_document("Graph-Networks of 3D (SVMs) and Café\u0301")
-    from onmt_exhird.generator.phrases import Raw, Reader
-
     reader = Reader(document)
     found = {
         words: reader.keyphrase(Raw(tuple(words.split()), 0, 0.5)) for words in ("graph network", "<digit>", "svm")
@@ -143,8 +142,6 @@ def test_surfaces_are_as_the_document_writes_them(exhird: KeyphraseGenerator) ->
 
 
 def test_a_word_said_twice_must_stand_in_the_document() -> None:
-    from onmt_exhird.generator.phrases import Raw, Reader
-
     reader = Reader(read_document("The fox, Vulpes vulpes"))
     assert reader.keyphrase(Raw(("vulpes", "vulpes"), 0, 0.5)).surface == "Vulpes vulpes"
     assert reader.keyphrase(Raw(("fox", "fox"), 0, 0.5)) is None
