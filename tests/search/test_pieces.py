@@ -268,7 +268,8 @@ def test_a_word_that_goes_on_for_long_is_still_the_first_and_the_last_of_its_phr
 
 @pytest.mark.parametrize("beside", ["<p_start> ▁un", "<p_start> ▁graph ; <p_start> ▁un"])
 def test_a_long_phrase_is_read_as_well_beside_a_short_one(beside: str) -> None:
-    long, short = ([2, *map(VOCABULARY.index, line.split())] for line in (f"{LONG[-1]} ; {LONG[-1]}", beside))
+    twice = f"{LONG[-1]} s ; {LONG[-1]} s"
+    long, short = ([2, *map(VOCABULARY.index, line.split())] for line in (twice, beside))
     sequence = torch.tensor([long, [1] * (len(long) - len(short)) + short])  # as greedy search has them
     log_probs = torch.zeros(2, len(VOCABULARY))
     PieceConstraint(VOCABULARY, SearchSettings(exclusive_window=1), RULES[0]).apply(log_probs, sequence)
