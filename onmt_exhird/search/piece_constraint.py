@@ -60,7 +60,6 @@ class PieceConstraint(StreamConstraint):
     ) -> None:
         self.settings = settings
         self.ids = StreamIds.find(tokens)
-        self._stems = None
         banned = self._banned(tokens)
         self._table = PieceTable(tokens, banned, rules.unspaced, lambda words: stem_words(words, rules), device)
         kinds = self._table.kinds
@@ -69,7 +68,6 @@ class PieceConstraint(StreamConstraint):
         nothing = torch.zeros(len(tokens), device=device)
         self._no_begin = nothing.masked_fill(self._begins, FORBIDDEN)
         self._no_more = nothing.masked_fill(self._continues, FORBIDDEN)
-        self._reach = settings.max_phrase_words * WORD_PIECES + 2  # tokens of a phrase
         self._whole = self._table.whole_words(by_keys=settings.exclude_stems)
         spare, max_phrases = self._spare_words(), settings.max_phrases
         if not spare:
@@ -106,7 +104,7 @@ class PieceConstraint(StreamConstraint):
             rows = state.le(State.INSIDE).nonzero().squeeze(1)
             state, sequence = state[rows], sequence[rows]
             oov_classes = None if oov_classes is None else oov_classes[rows]
-        hypotheses = _Hypotheses(sequence, oov_classes, self._table, self._reach)
+        hypotheses = _Hypotheses(sequence, oov_classes, self._table)
         self._hide(log_probs, rows, *self._hidden_kinds(hypotheses, state), oov_classes)
         self._hide_whole_words(log_probs, rows, hypotheses, state)
 
@@ -217,11 +215,11 @@ class _Hypotheses:
     last      (rows,)   the kind of the last piece
     """
 
-    def __init__(self, sequence: Tensor, oov: Tensor | None, table: PieceTable, reach: int) -> None:
+    def __init__(self, sequence: Tensor, oov: Tensor | None, table: PieceTable) -> None:
         self.sequence, self.oov, self._table = sequence, oov, table
         kinds, tag = self._last_tag(NEAR)
-        if not bool(tag.all()):  # a phrase has no more tokens than that, unless it goes on so as not to repeat another
-            kinds, tag = self._last_tag(reach)
+        if not bool(tag.all()):
+            kinds, tag = self._last_tag(sequence.size(1))
         begins = kinds.bitwise_and(1)
         places = self._places(kinds)
         self.words = (begins * places.gt(tag)).sum(1)

@@ -203,11 +203,13 @@ VOCABULARY = [
 ]
 
 
-def next_tokens(line: str, rules: TextRules = RULES[0], **options: Any) -> set[str]:
-    ids = [[2, *(VOCABULARY.index(token) for token in line.split())]]
-    log_probs = torch.zeros(1, len(VOCABULARY))
-    PieceConstraint(VOCABULARY, SearchSettings(**options), rules).apply(log_probs, torch.tensor(ids))
-    return {token for token, value in zip(VOCABULARY, log_probs[0], strict=True) if value == 0}
+def next_tokens(
+    line: str, rules: TextRules = RULES[0], vocabulary: Sequence[str] = VOCABULARY, **options: Any
+) -> set[str]:
+    ids = [[2, *(vocabulary.index(token) for token in line.split())]]
+    log_probs = torch.zeros(1, len(vocabulary))
+    PieceConstraint(vocabulary, SearchSettings(**options), rules).apply(log_probs, torch.tensor(ids))
+    return {token for token, value in zip(vocabulary, log_probs[0], strict=True) if value == 0}
 
 
 BEGIN = {"<unk>", "▁un", "▁graph", "▁graphs", "<digit>"}
@@ -249,9 +251,36 @@ def test_the_limit_is_one_of_words() -> None:
 
 
 def test_a_word_ends_after_so_many_pieces_unless_it_is_excluded() -> None:
-    long = f"▁un {'s ' * (WORD_PIECES - 1)}".strip()
+    long = f"▁un{' s' * 15}"
+    assert next_tokens(f"<p_start> {long.removesuffix(' s')}") == BEGIN | GO_ON | {";"}
     assert next_tokens(f"<p_start> {long}") == BEGIN | {";"}
     assert next_tokens(f"<p_start> {long} ; <p_start> {long}", exclusive_window=1) == GO_ON
+
+
+LONG = [f"<p_start> ▁un{' s' * count}" for count in range(15, 24)]  # each goes on so as not to be an earlier one
+
+
+def test_a_word_that_goes_on_for_long_is_still_the_first_and_the_last_of_its_phrase() -> None:
+    options: dict[str, Any] = {"exclusive_window": None, "max_phrase_words": 1}
+    assert next_tokens(" ; ".join([*LONG, LONG[-1]]), **options) == GO_ON
+    assert next_tokens(" ; ".join([*LONG, f"{LONG[-1]} s"]), **options) == {";"}
+
+
+@pytest.mark.parametrize("beside", ["<p_start> ▁un", "<p_start> ▁graph ; <p_start> ▁un"])
+def test_a_long_phrase_is_read_as_well_beside_a_short_one(beside: str) -> None:
+    twice = f"{LONG[-1]} s ; {LONG[-1]} s"
+    long, short = ([2, *map(VOCABULARY.index, line.split())] for line in (twice, beside))
+    sequence = torch.tensor([long, [1] * (len(long) - len(short)) + short])  # as greedy search has them
+    log_probs = torch.zeros(2, len(VOCABULARY))
+    PieceConstraint(VOCABULARY, SearchSettings(exclusive_window=1), RULES[0]).apply(log_probs, sequence)
+    found = [{VOCABULARY[index] for index in row.isfinite().nonzero().flatten().tolist()} for row in log_probs]
+    assert found == [GO_ON, BEGIN | GO_ON | {";"}]
+
+
+def test_after_many_phrases_the_last_ones_exclude_as_before() -> None:
+    line = "<p_start> ▁un s ; " * 19
+    assert next_tokens(f"{line}<p_start> ▁un s", exclusive_window=1) == GO_ON
+    assert next_tokens(f"{line}<p_start> ▁graph", exclusive_window=1) == BEGIN | GO_ON | {";"}
 
 
 def test_a_phrase_that_repeats_an_earlier_one_goes_on() -> None:
@@ -272,6 +301,26 @@ def test_chinese_pieces_are_words_and_the_same_characters_the_same_phrase() -> N
 def test_markers_are_words_that_nothing_goes_on_with() -> None:
     assert next_tokens("<p_start> <digit>") == BEGIN | {";"}
     assert "<digit>" not in next_tokens("<p_start> <digit> ; <p_start>", exclusive_window=1)
+
+
+def test_hypotheses_that_only_fill_a_beam_may_hold_anything_and_still_go_on() -> None:
+    assert next_tokens("<p_start> <digit> ; <p_start> <digit>", exclusive_window=1) == BEGIN | {";"}
+    assert next_tokens("<digit> <p_start>", exclusive_window=1, exclude_stems=True) == BEGIN
+
+
+def test_no_phrase_begins_where_the_window_excludes_every_word() -> None:
+    vocabulary = [*SPECIALS, "▁graph", "▁tree"]
+    line = "<p_start> <unk> ; <p_start> ▁graph ; <p_start> ▁tree ;"
+    assert next_tokens(line, vocabulary=vocabulary, exclusive_window=2) == {*stream.TAGS, "</s>"}
+    assert next_tokens(line, vocabulary=vocabulary, exclusive_window=3) == {"</s>"}
+
+
+def test_copied_pieces_that_have_no_column_are_passed_over() -> None:
+    constraint = PieceConstraint(VOCABULARY, SearchSettings(exclusive_window=1), TextRules("zh"))
+    classes, size = constraint.oov_classes([["图", "像", "▁图", "s"]]), len(VOCABULARY)
+    log_probs = torch.zeros(1, size + 2)
+    constraint.apply(log_probs, torch.tensor([[2, 4, size, 6, 4]]), classes)
+    assert log_probs[0, size:].tolist() == [-math.inf, 0.0]
 
 
 def test_where_the_room_ends_even_an_excluded_word_does() -> None:
