@@ -20,6 +20,7 @@ from onmt_exhird.textmodel import TextModel
 DIGITS = 4  # of a score: more say nothing
 NEVER = {UNK, SEPARATOR}
 CODE = re.compile(r"[a-z]\d{1,3}", re.I)
+BREAK = re.compile(r"[:;!?]\s|\s[-–—]\s")  # noqa: RUF001  what a reader stops at, though tokens do not show it
 
 
 class Raw(NamedTuple):
@@ -103,11 +104,15 @@ class Reader:
 
         Nor, if it stands nowhere, one that says one word twice, as "tree tree" (80 of 1.8 million of authors do), nor a
         mere code, as "g34" of a classification that some journals ask for (1,180 of 680,000 of authors' absent ones).
+        Nor one that stands only across a break, as in "leaks: locating" (5 of 3,295 present ones, none of them right).
         """
         if not NEVER.isdisjoint(raw.words) or not any(word == DIGIT or word[0].isalnum() for word in raw.words):
             return None
         stems = stem_words(raw.words, self.rules)
-        places = self.occurrences(stems)
+        found = self.occurrences(stems)
+        places = [place for place in found if not BREAK.search(self.document.text, *self.span(place, len(stems)))]
+        if found and not places:
+            return None
         words = list(raw.words)
         if not places and (DIGIT in words or _says_one_word(raw, self.rules) or CODE.fullmatch(" ".join(words))):
             return None

@@ -148,6 +148,16 @@ def test_a_word_said_twice_must_stand_in_the_document() -> None:
     assert reader.keyphrase(Raw(("fox", "fox", "hunt"), 0, 0.5)).text == "fox fox hunt"
 
 
+def test_a_phrase_does_not_stand_across_a_break() -> None:
+    text = "Leaks: locating faults. A leak - locating it. Leaks locating faults? Faults locating leaks"
+    reader = Reader(read_document(text))
+    assert reader.keyphrase(Raw(("leaks", "locating"), 0, 0.5)).spans == ((46, 60),)
+    assert reader.keyphrase(Raw(("faults", "faults"), 0, 0.5)) is None
+    assert reader.keyphrase(Raw(("faults", "faults", "locating"), 0, 0.5)) is None
+    assert Reader(read_document("A 3:4 ratio")).keyphrase(Raw(("<digit>", "ratio"), 0, 0.5)).surface == "3:4 ratio"
+    assert Reader(read_document("Low-cost sensors")).keyphrase(Raw(("low", "cost"), 0, 0.5)).surface == "Low-cost"
+
+
 def test_a_mere_code_must_stand_in_the_document() -> None:
     """Some journals ask their authors for codes of a classification, which say nothing to others."""
     reader = Reader(read_document("The G20 and its banks"))
