@@ -20,13 +20,14 @@ from onmt_exhird.generator.documents import Document, read_document
 from onmt_exhird.generator.phrases import Raw, read_stream
 from onmt_exhird.generator.results import Keyphrases, PhraseAttention
 from onmt_exhird.generator.trained import Options, Trained
+from onmt_exhird.generator.under_way import AskedPart, UnderWay
 from onmt_exhird.nn.copying import extend_source, restrict
 from onmt_exhird.nn.output_layer import lay_out
 from onmt_exhird.search import SearchSettings, StreamConstraint
 from onmt_exhird.search.beam import Beam, ModelRows
 from onmt_exhird.search.greedy import Greedy
 from onmt_exhird.search.piece_constraint import WORD_PIECES, build_constraint
-from onmt_exhird.search.sources import Sources
+from onmt_exhird.search.sources import Sources, Written
 from onmt_exhird.subwords import continues
 
 AHEAD = 8  # batches that are read together after the first: rows of the search stay full
@@ -117,12 +118,27 @@ class KeyphraseGenerator:
             raise ExhirdError(f"batch_size is {batch_size}; give at least 1")
         return self._generate(iter(documents), batch_size, chosen, attention)
 
+    def generate_as_finished(
+        self, arrivals: Iterable[Sequence[Any]], *, attention: bool = False, **options: Any
+    ) -> Iterator[tuple[int, Keyphrases]]:
+        """The keyphrases of documents that come while others are under way, as soon as each is finished.
+
+        With each comes the number of its document, in the order of arrival.
+
+        arrivals   the documents that have come at a time, which may be none; asked again and again between the steps of
+                   a search. It ends when no more will come.
+        """
+        chosen = self.options.but(options)
+        read = ([read_document(document, self._text.rules) for document in documents] for documents in arrivals)
+        return self._finish(read, chosen, attention)
+
     def _generate(
         self, documents: Iterator[Any], batch_size: int, options: Options, attention: bool
     ) -> Iterator[Keyphrases]:
         size = batch_size
         while batch := self._read(documents, size):
-            yield from self._answer(batch, options, attention)
+            found = dict(self._finish([batch], options, attention))
+            yield from (found.pop(number) for number in range(len(batch)))
             size = AHEAD * batch_size
 
     def _read(self, documents: Iterator[Any], size: int) -> list[Document]:
@@ -136,49 +152,51 @@ class KeyphraseGenerator:
                 break
         return batch
 
-    def _answer(self, documents: Sequence[Document], options: Options, attention: bool) -> Iterator[Keyphrases]:
-        """The keyphrases of some documents, which are searched together."""
-        read = [articles.parts(document, self._trained.max_source) for document in documents]
-        flat = [(part, len(document.tokens)) for document, own in zip(documents, read, strict=True) for part in own]
-        found: list[articles.Stream] = []
-        for first in range(0, len(flat), PARTS):
-            found += self._search(flat[first : first + PARTS], options, attention)
-        streams = iter(found)
-        for document, own in zip(documents, read, strict=True):
-            written = [next(streams) for _ in own]
-            yield articles.merge(document, own, written, options.max_phrases, attention, self._text.rules)
+    def _finish(
+        self, arrivals: Iterable[Sequence[Document]], options: Options, attention: bool
+    ) -> Iterator[tuple[int, Keyphrases]]:
+        """`generate_as_finished` of documents that have been read."""
+        under_way = UnderWay(self._trained.max_source)
+        for step in self._search(self._arrive(arrivals, under_way), options):
+            for written in step:
+                part = under_way.take(written.document)
+                under_way.put(part, self._stream(part, written, options, attention))
+            for asked, streams in under_way.finished():
+                most, rules = options.max_phrases, self._text.rules
+                yield asked.number, articles.merge(asked.document, asked.parts, streams, most, attention, rules)
 
-    def _search(
-        self, parts: Sequence[tuple[articles.Part, int]], options: Options, attention: bool
-    ) -> list[articles.Stream]:
-        """What is written for parts of documents, each given with the number of its document's tokens."""
-        tokens, constraint = [self._text.cut(part.tokens) for part, _ in parts], self._constraint(options)
-        sources = self._sources(tokens)
+    def _arrive(self, arrivals: Iterable[Sequence[Document]], under_way: UnderWay) -> Iterator[Sources | None]:
+        """The parts of documents as a search takes them; None where none has come."""
+        for documents in arrivals:
+            parts = under_way.add(documents)
+            if not parts:
+                yield None
+            for first in range(0, len(parts), PARTS):
+                some = parts[first : first + PARTS]
+                sources = self._sources([self._text.cut(asked.part.tokens) for asked in some])
+                for asked, words in zip(some, sources.words, strict=True):
+                    asked.unknown = words
+                yield sources
+
+    def _search(self, arrivals: Iterable[Sources | None], options: Options) -> Iterator[list[Written]]:
+        """What is finished at each step of a search."""
+        constraint = self._constraint(options)
         most = options.max_phrase_words * (1 if self._text.subwords is None else WORD_PIECES)
         longest = options.max_phrases * (most + 2) + 1
         if options.beam_size == 1:
-            found = {one.document: one[1:] for one in Greedy(self._model, constraint, longest)(sources)}
-        else:
-            found = self._beam_search(sources, constraint, options.beam_size, longest)
-        streams = []
-        for number, (part, length) in enumerate(parts):
-            ids, log_probs = found[number]
-            words = self._words(ids.tolist(), sources.words[number])
-            phrases = list(read_stream(words, log_probs.tolist(), options.max_phrase_words, self._text))
-            looked: Sequence[PhraseAttention | None] = [None] * len(phrases)
-            if attention:
-                source = sources.some(torch.tensor([number]))
-                found_at = self._explain(source, tokens[number], ids, phrases, options)
-                looked = [one.within(part.start, length) for one in found_at]
-            streams.append(articles.Stream(phrases, looked))
-        return streams
+            yield from Greedy(self._model, constraint, longest).steps(arrivals)
+            return
+        count = 0
+        for sources in arrivals:
+            found = [] if sources is None else list(self._beam_search(sources, constraint, options.beam_size, longest))
+            yield [written._replace(document=count + written.document) for written in found]
+            count += len(found)
 
     def _beam_search(
         self, sources: Sources, constraint: StreamConstraint, size: int, longest: int
-    ) -> dict[int, tuple[Tensor, Tensor]]:
+    ) -> Iterator[Written]:
         ids = self._model.ids
         search = Beam(size, ids.start, ids.eos, longest, constraint=constraint)
-        written: dict[int, tuple[Tensor, Tensor]] = {}
         order = sources.lengths.argsort(descending=True, stable=True)
         while len(order):
             count = max(1, BEAM_TOKENS // (size * int(sources.lengths[order[0]])))
@@ -186,11 +204,21 @@ class KeyphraseGenerator:
             some = sources.some(part)
             found = search(ModelRows(self._model, some, size), constraint.oov_classes(some.words), self._device)
             for number, hypotheses in zip(part.tolist(), found, strict=True):
-                written[number] = hypotheses[0].tokens, hypotheses[0].log_probs
-        return written
+                yield Written(number, hypotheses[0].tokens, hypotheses[0].log_probs)
+
+    def _stream(self, asked: AskedPart, written: Written, options: Options, attention: bool) -> articles.Stream:
+        """The phrases that were written for a part of a document."""
+        words = self._words(written.tokens.tolist(), asked.unknown)
+        phrases = list(read_stream(words, written.log_probs.tolist(), options.max_phrase_words, self._text))
+        looked: Sequence[PhraseAttention | None] = [None] * len(phrases)
+        if attention:
+            start, length = asked.part.start, len(asked.asked.document.tokens)
+            found = self._explain(self._text.cut(asked.part.tokens), written.tokens, phrases, options)
+            looked = [one.within(start, length) for one in found]
+        return articles.Stream(phrases, looked)
 
     def _explain(
-        self, source: Sources, tokens: Sequence[str], ids: Tensor, phrases: list[Raw], options: Options
+        self, tokens: Sequence[str], ids: Tensor, phrases: list[Raw], options: Options
     ) -> list[PhraseAttention]:
         full = torch.zeros_like(ids, dtype=torch.bool)
         owners = None
@@ -200,7 +228,7 @@ class KeyphraseGenerator:
             for phrase in phrases:
                 if len(phrase.words) == options.max_phrase_words:
                     full[phrase.place + len(phrase.words) + 1] = True
-        return explain(self._model, source, ids, full, phrases, options.window, owners)
+        return explain(self._model, self._sources([tokens]), ids, full, phrases, options.window, owners)
 
     def _sources(self, documents: Sequence[Sequence[str]]) -> Sources:
         unk, vocab_size = self._model.ids.unk, self._model.vocab_size

@@ -137,19 +137,17 @@ class KeyphraseModel(nn.Module):
         """Whether the decoder's state becomes larger with every token, so that all rows must be of one age."""
         return isinstance(self.decoder, CatSeqCorr)
 
-    def encode(self, ids: Tensor, lengths: Tensor, width: int | None = None) -> tuple[Tensor, Tensor]:
-        """ids (batch, src_len), lengths (batch) -> states m (batch, width, d), the documents' vectors h_0 (batch, d).
+    def encode(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """ids (batch, src_len), lengths (batch) -> states m (batch, src_len, d), the documents' vectors h_0 (batch, d).
 
-        The width is that of the ids unless it is given: there may be more padding behind them.
         The vector is that of the last layer's final states, both directions.
         """
-        width = ids.size(1) if width is None else width
         if ids.device.type == "cpu":
-            return read(self.encoder, self.source_embedding.weight, ids, lengths, width)
+            return read(self.encoder, self.source_embedding.weight, ids, lengths)
         embedded = self.source_embedding(ids)
         packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
         output, final = self.encoder(packed)
-        states = pad_packed_sequence(output, batch_first=True, total_length=width)[0]
+        states = pad_packed_sequence(output, batch_first=True, total_length=ids.size(1))[0]
         return states, torch.cat(tuple(final[-directions_of(self.encoder) :]), 1)
 
     def first_state(self, document: Tensor, memory: Memory) -> State:

@@ -48,11 +48,11 @@ class _Weights(NamedTuple):
 
 
 @torch.no_grad()
-def read(gru: nn.GRU, embedding: Tensor, ids: Tensor, lengths: Tensor, width: int) -> tuple[Tensor, Tensor]:
+def read(gru: nn.GRU, embedding: Tensor, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """What ``gru`` makes of padded documents: equal to packing them, up to rounding.
 
-    embedding (V, i), ids (B, T), lengths (B) -> states (B, width, D * h), zero at padding and after it, and the last
-    layer's final ones (B, D * h)
+    embedding (V, i), ids (B, T), lengths (B) -> states (B, T, D * h), zero at padding, and the last layer's final ones
+    (B, D * h)
     """
     directions, size, (batch, steps) = directions_of(gru), gru.hidden_size, ids.shape
     padding = torch.arange(steps, device=lengths.device).unsqueeze(1) >= lengths  # (T, B)
@@ -60,16 +60,13 @@ def read(gru: nn.GRU, embedding: Tensor, ids: Tensor, lengths: Tensor, width: in
     numbers.masked_fill_(padding, len(words))  # (T, B): a number of its own for padding
     embedded, states = embedding[words], embedding.new_empty(0)
     for layer in range(gru.num_layers):
-        is_last = layer == gru.num_layers - 1
-        before, states = states, embedding.new_empty(batch, width if is_last else steps, directions * size)
-        for direction, part in enumerate(states[:, :steps].split(size, 2)):
+        before, states = states, embedding.new_empty(batch, steps, directions * size)
+        for direction, part in enumerate(states.split(size, 2)):
             weights = _Weights.of(gru, layer, direction)
             enter = _states(weights, before, padding) if layer else _words(weights, embedded, numbers)
             _run(enter, weights, part, backwards=direction == 1)
     document = torch.cat([states[:, steps - 1, :size], states[:, 0, size:]], 1)
-    states[:, :steps].masked_fill_(padding.t().unsqueeze(2), 0.0)
-    states[:, steps:] = 0.0
-    return states, document
+    return states.masked_fill_(padding.t().unsqueeze(2), 0.0), document
 
 
 def _words(weights: _Weights, embedded: Tensor, numbers: Tensor) -> _Enter:

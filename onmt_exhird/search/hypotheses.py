@@ -21,12 +21,12 @@ class Hypotheses:
     ages        (rows,)          how many they are, the start token included
     """
 
-    def __init__(self, rows: int, start: int, pad: int, device: torch.device | str = "cpu") -> None:
+    def __init__(self, start: int, pad: int, device: torch.device | str = "cpu") -> None:
         self.start = start
         self.pad = pad
-        self.tokens = torch.full((rows, 1), start, device=device)
-        self.ages = torch.ones(rows, dtype=torch.long, device=device)
-        self.log_probs = torch.zeros(rows, 1, device=device)
+        self.tokens = torch.empty(0, 1, dtype=torch.long, device=device)
+        self.ages = torch.empty(0, dtype=torch.long, device=device)
+        self.log_probs = torch.empty(0, 1, device=device)
 
     def append(self, tokens: Tensor, log_probs: Tensor) -> None:
         """Another token for each row, and its log-probability: (rows,) twice."""
@@ -35,15 +35,19 @@ class Hypotheses:
         self.tokens = torch.cat([self.tokens, tokens.unsqueeze(1)], 1)[:, -oldest:]
         self.log_probs = torch.cat([self.log_probs, log_probs.unsqueeze(1)], 1)[:, -oldest:]
 
-    def begin(self, rows: Tensor) -> None:
-        """Rows (k,) begin anew."""
-        self.tokens[rows] = self.pad
-        self.tokens[rows, -1] = self.start
-        self.ages[rows] = 1
+    def begin(self, count: int) -> None:
+        """So many more rows, behind the others, that begin now."""
+        columns = self.tokens.size(1) if len(self.ages) else 1
+        tokens = self.tokens.new_full((count, columns), self.pad)
+        tokens[:, -1] = self.start
+        log_probs = self.log_probs.new_zeros(count, columns)
+        self.tokens = torch.cat([self.tokens[:, -columns:], tokens])
+        self.log_probs = torch.cat([self.log_probs[:, -columns:], log_probs])
+        self.ages = torch.cat([self.ages, self.ages.new_ones(count)])
 
     def at(self, rows: Tensor) -> Hypotheses:
         """Those of some rows (k,), in this order."""
-        some = Hypotheses(0, self.start, self.pad)
+        some = Hypotheses(self.start, self.pad)
         some.tokens, some.ages, some.log_probs = self.tokens[rows], self.ages[rows], self.log_probs[rows]
         return some
 

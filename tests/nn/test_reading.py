@@ -25,8 +25,8 @@ def test_equals_torchs_gru_over_packed_documents(layers, bidirectional, cached, 
     gru, embedding, ids = make(layers, bidirectional, lengths.tolist())
     packed = pack_padded_sequence(embedding[ids], lengths, batch_first=True, enforce_sorted=False)
     output, final = gru(packed)
-    states, document = read(gru, embedding, ids, lengths, width=9)
-    wanted = pad_packed_sequence(output, batch_first=True, total_length=9)[0]
+    states, document = read(gru, embedding, ids, lengths)
+    wanted = pad_packed_sequence(output, batch_first=True)[0]
     torch.testing.assert_close(states, wanted, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(document, torch.cat(tuple(final[-1 - bidirectional :]), 1), rtol=1e-12, atol=1e-12)
 
@@ -37,7 +37,7 @@ def test_what_stands_at_padding_changes_nothing():
     other = ids.clone()
     other[1, 4:] = (ids[1, 4:] + 1) % WORDS
     for first, second in zip(
-        read(gru, embedding, ids, lengths, 7), read(gru, embedding, other, lengths, 7), strict=True
+        read(gru, embedding, ids, lengths), read(gru, embedding, other, lengths), strict=True
     ):
         torch.testing.assert_close(first, second, rtol=0, atol=0)
 
@@ -47,5 +47,5 @@ def test_a_word_is_multiplied_once_for_all_its_places(monkeypatch):
     words = reading._words
     monkeypatch.setattr(reading, "_words", lambda w, embedded, n: shapes.append(len(embedded)) or words(w, embedded, n))
     gru, embedding, _ = make(1, True, [4])
-    read(gru, embedding, torch.tensor([[2, 5, 2, 2]]), torch.tensor([4]), 4)
+    read(gru, embedding, torch.tensor([[2, 5, 2, 2]]), torch.tensor([4]))
     assert shapes == [2, 2]  # two words, in each of two directions

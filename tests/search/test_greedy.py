@@ -13,7 +13,7 @@ from helpers.plain_search import PlainSearch, make_sources
 from onmt_exhird.nn import quantised
 from onmt_exhird.nn.model import KeyphraseModel
 from onmt_exhird.nn.quantised import ScreenedCopyGenerator
-from onmt_exhird.search import SearchSettings, StreamConstraint, greedy
+from onmt_exhird.search import SearchSettings, StreamConstraint, pool
 from onmt_exhird.search.greedy import Greedy
 from onmt_exhird.search.sources import Sources, Written
 
@@ -31,9 +31,9 @@ CONSTRAINTS: dict[str, dict[str, Any] | None] = {
 @pytest.fixture(autouse=True)
 def small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a handful of documents takes turns."""
-    monkeypatch.setattr(greedy, "ROWS", 3)
-    monkeypatch.setattr(greedy, "TOKENS", 40)
-    monkeypatch.setattr(greedy, "DOCUMENTS", 2)
+    monkeypatch.setattr(pool, "ROWS", 3)
+    monkeypatch.setattr(pool, "TOKENS", 40)
+    monkeypatch.setattr(pool, "DOCUMENTS", 2)
 
 
 def constraint_of(options: dict[str, Any] | None) -> StreamConstraint | None:
@@ -144,12 +144,12 @@ def test_outputs_come_as_they_are_finished(monkeypatch: pytest.MonkeyPatch) -> N
     model, encoded = make().build(), 0
     encode = model.encode
 
-    def count(ids: torch.Tensor, lengths: torch.Tensor, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def count(ids: torch.Tensor, lengths: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         nonlocal encoded
         encoded += len(lengths)
         assert len(lengths) <= 2 or lengths.sum() <= 40
         assert ids.size(1) == lengths.max()
-        return encode(ids, lengths, width)
+        return encode(ids, lengths)
 
     monkeypatch.setattr(model, "encode", count)
     for number, _ in enumerate(Greedy(model, constraint_of(LIMITS), 15)(make_sources(DOCUMENTS)), start=1):
