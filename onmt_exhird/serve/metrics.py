@@ -15,7 +15,6 @@ _HELP = {
     "exhird_requests_total": ("counter", "Requests by route, method and status."),
     "exhird_request_seconds": ("histogram", "Seconds from a request to its answer, by route."),
     "exhird_documents_total": ("counter", "Documents that keyphrases were generated for."),
-    "exhird_batches_total": ("counter", "Batches they were generated in."),
     "exhird_generation_seconds_total": ("counter", "Seconds the model has worked."),
     "exhird_abandoned_documents_total": ("counter", "Documents dropped because their client had gone away."),
     "exhird_waiting_documents": ("gauge", "Documents waiting for the model."),
@@ -39,10 +38,9 @@ class Metrics:
             self._buckets.setdefault(route, [0] * (len(SECONDS) + 1))[bisect_left(SECONDS, seconds)] += 1
             self._seconds[route] += seconds
 
-    def count_batch(self, documents: int, seconds: float) -> None:
+    def count_document(self, seconds: float) -> None:
         with self._lock:
-            self._totals["exhird_documents_total"] += documents
-            self._totals["exhird_batches_total"] += 1
+            self._totals["exhird_documents_total"] += 1
             self._totals["exhird_generation_seconds_total"] += seconds
 
     def count_abandoned(self, documents: int) -> None:

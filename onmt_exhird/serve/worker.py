@@ -1,4 +1,4 @@
-"""The one thread that owns the model. Requests wait in a bounded queue; the thread takes what has come."""
+"""The one thread that owns the model. Requests wait in a bounded queue, and join those that are under way."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
-from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.serve.body import Document
+from onmt_exhird.serve.flight import Flight, Job
 from onmt_exhird.serve.limits import Limits
 from onmt_exhird.serve.metrics import Metrics
 from onmt_exhird.serve.problems import ClientGone, Problem
@@ -35,27 +33,9 @@ class Generator(Protocol):
     @property
     def config(self) -> Mapping[str, Any]: ...
 
-    def generate(
-        self, documents: Iterable[Document], *, batch_size: int = 64, **options: Any
-    ) -> Iterator[Keyphrases]: ...
-
-
-@dataclass
-class Job:
-    """A request's documents, on their way through the queue."""
-
-    documents: Sequence[Document]
-    options: Mapping[str, Any]
-    gone: Callable[[], bool]
-    answer: Future[list[Keyphrases]] = field(default_factory=Future)
-
-    def finish(self, answer: list[Keyphrases]) -> None:
-        with suppress(InvalidStateError):  # abandoned in the meantime
-            self.answer.set_result(answer)
-
-    def fail(self, error: BaseException) -> None:
-        with suppress(InvalidStateError):  # answered already
-            self.answer.set_exception(error)
+    def generate_as_finished(
+        self, arrivals: Iterable[Sequence[Document]], **options: Any
+    ) -> Iterator[tuple[int, Keyphrases]]: ...
 
 
 class Worker:
@@ -162,63 +142,74 @@ class Worker:
         except BaseException as error:
             self.failure = error
         self._on_change()
-        while self.generator is not None and self._take():
-            self._answer(self._under_way)
+        while self.generator is not None and (options := self._wait()) is not None:
+            self._answer(options)
 
-    def _take(self) -> bool:
-        """Put under way the job that came first and those with its options, as far as they go into one batch."""
+    def _wait(self) -> Mapping[str, Any] | None:
+        """The options of the request that came first; None if there will be none."""
         with self._changed:
-            self._under_way = []
             while True:
                 self._drop_gone()
                 if self._queue:
-                    break
+                    return self._queue[0].options
                 if self._stopping:
-                    return False
+                    return None
                 self._changed.wait()
-            first = self._queue[0]
-            room = self.limits.batch
-            for job in list(self._queue):
-                if job.options == first.options and len(job.documents) <= room:
-                    room -= len(job.documents)
-                    self._under_way.append(job)
+
+    def _take(self, options: Mapping[str, Any], overtaking: bool) -> Job | None:
+        """The next request with these options, before those with others only if it may overtake them."""
+        with self._changed:
+            self._drop_gone()
+            for job in self._queue:
+                if job.options == options:
                     self._queue.remove(job)
-            return True
+                    self._under_way.append(job)
+                    return job
+                if not overtaking:
+                    break
+            return None
 
-    def _answer(self, jobs: Sequence[Job]) -> None:
-        """Give each job its answer as soon as it is there."""
-        results = self._generate(jobs)
+    def _answer(self, options: Mapping[str, Any]) -> None:
+        """Answer requests with these options, and those that come meanwhile, until none is left or others wait."""
         try:
-            for job in jobs:
-                job.finish([next(results) for _ in job.documents])
+            self._generate(options, lambda first: self._take(options, overtaking=first))
         except ClientGone as error:
-            for job in jobs:
+            for job in self._under_way:
                 job.fail(error)
+        except Exception:
+            for job in list(self._under_way):  # one request's trouble is not its neighbours'
+                self._answer_alone(job)
+        with self._changed:
+            self._under_way = []
+
+    def _answer_alone(self, job: Job) -> None:
+        job.found.clear()
+        itself = iter([job])
+        try:
+            self._generate(job.options, lambda _: next(itself, None))
+        except ClientGone as error:
+            job.fail(error)
         except Exception as error:
-            if len(jobs) == 1:
-                jobs[0].fail(_tell(error))
-                return
-            for job in jobs:  # one request's trouble is not its neighbours'
-                if not job.answer.done():
-                    self._answer([job])
+            job.fail(_tell(error))
 
-    def _generate(self, jobs: Sequence[Job]) -> Iterator[Keyphrases]:
-        """The results of all documents of all jobs; given up when nobody waits for any of them any more."""
+    def _generate(self, options: Mapping[str, Any], more: Callable[[bool], Job | None]) -> None:
+        """Give each request its answer as soon as it is there."""
         assert self.generator is not None
-        documents = [document for job in jobs for document in job.documents]
-        options = jobs[0].options
         at_once = max(1, self.limits.batch // options.get("beam_size", 1))  # a beam is so many documents' work
-        began = time.perf_counter()
-        for number, result in enumerate(self.generator.generate(documents, batch_size=at_once, **options), start=1):
-            if number == len(documents):
-                self._count_batch(number, time.perf_counter() - began)
-            elif all(job.answer.done() or job.gone() for job in jobs):
-                raise ClientGone
-            yield result
+        flight, since = Flight(at_once, more), time.perf_counter()
+        for number, keyphrases in self.generator.generate_as_finished(flight.arrivals(), **options):
+            flight.land(number, keyphrases)
+            now = time.perf_counter()
+            self._count_document(now - since)
+            since = now
+            with self._changed:
+                self._under_way = [other for other in self._under_way if not other.answer.done()]
+            flight.check()
 
-    def _count_batch(self, documents: int, seconds: float) -> None:
-        self.metrics.count_batch(documents, seconds)
-        self._seconds_per_document += 0.2 * (seconds / documents - self._seconds_per_document)
+    def _count_document(self, seconds: float) -> None:
+        """Seconds since the one before."""
+        self.metrics.count_document(seconds)
+        self._seconds_per_document += 0.02 * (seconds - self._seconds_per_document)
 
 
 def _tell(error: Exception) -> Problem:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -99,6 +100,28 @@ def test_an_endless_stream_is_answered_while_it_is_read(exhird: KeyphraseGenerat
 
     results = list(islice(exhird.generate(endless(), batch_size=4), 9))
     assert len(results) == 9 and len(read) <= 4 + 8 * 4
+
+
+@pytest.mark.parametrize("options", [{}, {"attention": True}, {"beam_size": 2}], ids=["greedy", "attention", "beams"])
+def test_documents_that_come_meanwhile_are_answered_as_if_alone(options: dict[str, Any]) -> None:
+    """Blank ones among them, and long ones, of several parts, beside short ones."""
+    with default_dtype(torch.float64):
+        generator = KeyphraseGenerator(replace(make("exhird"), max_source=60))
+        documents = ["", *texts(5), " ".join(texts(6)), "!", *texts(3), ""]
+        groups = [documents[:1], documents[1:4], [], documents[4:8], [], [], documents[8:]]
+        given: list[int] = []
+
+        def arrivals() -> Iterator[list[str]]:
+            for group in groups:
+                given.extend(len(group) * [len(found)])
+                yield group
+
+        found: dict[int, Keyphrases] = {}
+        for number, keyphrases in generator.generate_as_finished(arrivals(), **options):
+            assert number not in found
+            found[number] = keyphrases
+        assert [found[number] for number in range(len(documents))] == [generator(one, **options) for one in documents]
+        assert "beam_size" in options or 0 < given[4] < 4  # the first blank one, while the next three were under way
 
 
 def test_phrases_are_readable_and_stand_where_they_say(generator: KeyphraseGenerator) -> None:

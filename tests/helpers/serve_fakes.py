@@ -40,11 +40,14 @@ class FakeGenerator:
         self.gate = threading.Event()
         self.gate.set()
 
-    def generate(self, documents: Any, *, batch_size: int = 64, **options: Any) -> Iterator[Keyphrases]:
-        documents = list(documents)
-        self.batches.append((documents, options))
-        assert self.gate.wait(20)
-        return iter([self.one(document, **options) for document in documents])
+    def generate_as_finished(self, arrivals: Any, **options: Any) -> Iterator[tuple[int, Keyphrases]]:
+        count = 0
+        for documents in arrivals:
+            self.batches.append((documents, options))
+            assert self.gate.wait(20)
+            for number, document in enumerate(documents, start=count):
+                yield number, self.one(document, **options)
+            count += len(documents)
 
     def one(self, document: Any, window: Any = 1, max_phrases: int = 20, beam_size: int = 1, attention: bool = False):
         fields = {"text": document} if isinstance(document, str) else document

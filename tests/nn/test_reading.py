@@ -36,9 +36,7 @@ def test_what_stands_at_padding_changes_nothing():
     gru, embedding, ids = make(2, True, [7, 4])
     other = ids.clone()
     other[1, 4:] = (ids[1, 4:] + 1) % WORDS
-    for first, second in zip(
-        read(gru, embedding, ids, lengths), read(gru, embedding, other, lengths), strict=True
-    ):
+    for first, second in zip(read(gru, embedding, ids, lengths), read(gru, embedding, other, lengths), strict=True):
         torch.testing.assert_close(first, second, rtol=0, atol=0)
 
 

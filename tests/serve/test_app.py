@@ -246,7 +246,7 @@ def test_metrics_count_requests_documents_and_time(client):
     assert 'exhird_requests_total{route="/v1/keyphrases",method="POST",status="200"} 2' in lines
     assert 'exhird_requests_total{route="none",method="GET",status="404"} 1' in lines
     assert any('method="other",status="405"' in line for line in lines)
-    assert "exhird_documents_total 3" in lines and "exhird_batches_total 2" in lines
+    assert "exhird_documents_total 3" in lines
     assert "exhird_waiting_documents 0" in lines and "exhird_ready 1" in lines
     assert 'exhird_request_seconds_bucket{route="/v1/keyphrases",le="+Inf"} 2' in lines
     assert 'exhird_request_seconds_count{route="/v1/keyphrases"} 2' in lines

@@ -57,7 +57,7 @@ def test_what_has_come_is_taken_at_once_up_to_a_batch(worker, generator, pool, b
     generator.gate.set()
     for n, answer in enumerate(answers):
         assert answer.result(10) == [generator.one(f"a{n}"), generator.one(f"b{n}")]
-    assert [len(documents) for documents, _ in generator.batches] == [1, 4, 4]
+    assert [len(documents) for documents, _ in generator.batches] == [1, 5, 3]
 
 
 def test_one_who_is_alone_waits_for_nobody(worker, generator):
@@ -67,22 +67,52 @@ def test_one_who_is_alone_waits_for_nobody(worker, generator):
 
 
 def test_an_answer_does_not_wait_for_its_neighbours_long_texts(worker, generator, pool, busy):
-    """The generator is lazy: what is answered can be sent while the rest of the batch is generated."""
+    """What is finished is sent while the rest is generated, whatever came first."""
     longest = threading.Event()
 
-    def generate(documents, *, batch_size, **options):
-        for document in documents:
-            assert document != "long" or longest.wait(20)
-            yield generator.one(document)
+    def generate(arrivals, **options):
+        documents = next(arrivals)
+        for number in reversed(range(len(documents))):
+            assert documents[number] != "long" or longest.wait(20)
+            yield number, generator.one(documents[number])
 
-    short = send(pool, worker, ["short"], {})
-    long = send(pool, worker, ["long"], {})
-    generator.generate = generate
+    long = send(pool, worker, ["long"], {"window": 0})
+    short = send(pool, worker, ["short"], {"window": 0})
+    generator.generate_as_finished = generate
     generator.gate.set()
     assert short.result(10) == [generator.one("short")]
     assert not long.done()
     longest.set()
     assert long.result(10) == [generator.one("long")]
+
+
+def test_those_who_come_join_those_who_are_under_way(worker, generator, pool):
+    """But for those with other options, which wait for the end, and whom nobody overtakes then."""
+    go_on, asked = threading.Semaphore(0), []
+
+    def generate(arrivals, **options):
+        waiting, count = [], 0
+        for documents in arrivals:
+            asked.append((documents, options))
+            waiting += enumerate(documents, start=count)
+            count += len(documents)
+            assert go_on.acquire(timeout=20)
+            number, document = waiting.pop(0)
+            yield number, generator.one(document, **options)
+
+    generator.generate_as_finished = generate
+    first = pool.submit(worker.generate, ["a", "b"], {}, stays)
+    until(lambda: len(asked) == 1)
+    joins = send(pool, worker, ["c"], {})
+    go_on.release()
+    until(lambda: len(asked) == 2)
+    other = send(pool, worker, ["d"], {"window": 0})
+    late = send(pool, worker, ["e"], {})
+    for _ in range(4):
+        go_on.release()
+    assert first.result(10) == [generator.one("a"), generator.one("b")]
+    assert joins.result(10) and other.result(10) == [generator.one("d", window=0)] and late.result(10)
+    assert asked == [(["a", "b"], {}), (["c"], {}), ([], {}), (["d"], {"window": 0}), (["e"], {})]
 
 
 def test_only_equal_options_share_a_batch_and_the_first_come_is_served_first(worker, generator, pool, busy):
@@ -157,33 +187,36 @@ def test_one_request_s_trouble_is_not_its_neighbours_(worker, generator, pool, b
 
 
 def test_a_long_request_is_given_up_when_its_client_goes(worker, generator):
-    """The generator is lazy: what has not been generated when the client goes is not generated."""
+    """Whether the model has just finished something or asks for more: what is left is not generated."""
     left, made = threading.Event(), []
 
-    def generate(documents, *, batch_size, **options):
-        for document in documents:
+    def generate(arrivals, **options):
+        for number, document in enumerate(next(arrivals)):
             made.append(document)
-            yield generator.one(document)
+            yield number, generator.one(document)
             left.set()
 
-    generator.generate = generate
-    with pytest.raises(ClientGone):
-        worker.generate(["a", "b", "c", "d"], {}, left.is_set)
-    assert made == ["a", "b"]
+    def ask(arrivals, **options):
+        made.extend(next(arrivals))
+        left.set()
+        next(arrivals)
+        yield 0, generator.one("never")
+
+    plain = generator.generate_as_finished
+    for generator.generate_as_finished, expected in ((generate, ["a", "b"]), (ask, ["a", "b", "c", "d"])):
+        with pytest.raises(ClientGone):
+            worker.generate(["a", "b", "c", "d"], {}, left.is_set)
+        assert made == expected
+        left.clear()
+        made.clear()
+    generator.generate_as_finished = plain
     assert worker.generate(["e"], {}, stays)
 
 
 def test_a_wide_beam_is_many_documents_work(worker, generator):
-    sizes = []
-
-    def generate(documents, *, batch_size, beam_size=1):
-        sizes.append(batch_size)
-        return map(generator.one, documents)
-
-    generator.generate = generate
     for options in ({}, {"beam_size": 2}, {"beam_size": 9}):
-        worker.generate(["a"] * 5, options, stays)
-    assert sizes == [5, 2, 1]
+        assert len(worker.generate(["a"] * 5, options, stays)) == 5
+    assert [len(documents) for documents, _ in generator.batches] == [5, 2, 2, 1, 1, 1, 1, 1, 1]
 
 
 def test_stopping_answers_what_was_taken_and_takes_no_more(worker, generator, pool, busy):
