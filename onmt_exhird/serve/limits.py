@@ -14,7 +14,7 @@ class Limits:
     bytes       of a request's body; long texts are read in many parts, so this bounds the work, too
     effort      what `attention` costs beside the phrases alone, about
     documents   of a request
-    batch       documents that the model takes at once: with fewer, each costs more
+    batch       documents that may be under way in the model: with fewer, each costs more
     waiting     documents that may wait for the model; more are turned away (429)
     requests    that may wait or be under way, each in a thread; more are turned away, too
     """
