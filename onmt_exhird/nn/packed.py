@@ -47,9 +47,9 @@ def same_parameters(new: CopyGenerator, generator: CopyGenerator) -> None:
     new.__dict__.update(vars(generator) | {"_parameters": dict(generator._parameters), "_modules": {}})
 
 
-def in_parts(generator: CopyGenerator, linear: Callable[[Tensor, Tensor], Any]) -> list[Any]:
-    """The output layer as several linear layers of ``PART`` words each."""
-    parts = zip(generator.weight.split(PART), generator.bias_without_padding().split(PART), strict=True)
+def in_parts(generator: CopyGenerator, linear: Callable[[Tensor, Tensor], Any], size: int) -> list[Any]:
+    """The output layer as several linear layers of so many words each."""
+    parts = zip(generator.weight.split(size), generator.bias_without_padding().split(size), strict=True)
     return [linear(*tensors) for tensors in parts]
 
 
@@ -58,7 +58,7 @@ class PackedCopyGenerator(CopyGenerator):
 
     def __init__(self, generator: CopyGenerator) -> None:
         same_parameters(self, generator)
-        self._linears = in_parts(generator, PackedLinear)
+        self._linears = in_parts(generator, PackedLinear, PART)
         del self._parameters["weight"]
 
     @property
