@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -282,6 +283,24 @@ def test_mistakes_are_told(arguments: list[str], sentence: str, capfd: Any) -> N
     write_input(1)
     assert main(["generate", *arguments]) == 2
     assert sentence in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("address", "what"), [(None, "be started on this machine"), ("auto", "be reached at 'auto'")])
+def test_a_ray_that_does_not_come_is_told_with_the_remedy(
+    address: str | None, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray, data = ModuleType("ray"), ModuleType("ray.data")
+
+    def init(*_: object, **__: object) -> None:
+        raise RuntimeError("no room\nfor it")
+
+    ray.init, ray.data = init, data  # type: ignore[attr-defined]
+    for module in (ray, data):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    from onmt_exhird.engines.ray import RayEngine
+
+    with pytest.raises(ExhirdError, match=f"^Ray cannot {what}: no room; give --address HOST:PORT of one that runs$"):
+        RayEngine(Loader(), 1, address)
 
 
 def test_an_empty_input_has_an_empty_folder() -> None:
