@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onmt_exhird.bulk.answering import Generate, Marks, answer
+from onmt_exhird.bulk.answering import Generate, Load, Marks, answer
 from onmt_exhird.bulk.shards import Shard
 from onmt_exhird.errors import ExhirdError
 
@@ -97,7 +97,7 @@ class Plan(NamedTuple):
 class Worker:
     """A process and what it works on."""
 
-    def __init__(self, context: Any, load: Callable[[], Generate], deliver: Deliver) -> None:
+    def __init__(self, context: Any, load: Load, deliver: Deliver) -> None:
         self.marks = Marks(context.RawArray("q", 3))
         self.connection, theirs = context.Pipe()
         arguments = (load, deliver, theirs, self.marks.memory, os.getpid())
@@ -134,7 +134,7 @@ class Worker:
         self.connection.close()
 
 
-def _work(load: Callable[[], Generate], deliver: Deliver, connection: Connection, memory: Any, parent: int) -> None:
+def _work(load: Load, deliver: Deliver, connection: Connection, memory: Any, parent: int) -> None:
     """What a worker does: it takes shards until there are no more, or nobody to give them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the parent, who ends us
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
@@ -171,7 +171,7 @@ class Pool:
 
     def __init__(
         self,
-        load: Callable[[], Generate],
+        load: Load,
         deliver: Deliver,
         jobs: int,
         share: bool,

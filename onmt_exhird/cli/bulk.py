@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from onmt_exhird import __version__
 from onmt_exhird.cli.answers import Answer, JsonlForm, choose_form
 from onmt_exhird.cli.cores import count_cores
-from onmt_exhird.cli.generate import FAILED, chosen_search
+from onmt_exhird.cli.generate import FAILED, SHARD, chosen_search
 from onmt_exhird.cli.inputs import Input, find_inputs, refuse
 from onmt_exhird.documents import FileLines, Item, Names, read
 from onmt_exhird.documents.formats import JSONL, PARQUET
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from onmt_exhird.bulk.run import Engine
     from onmt_exhird.generator.results import Keyphrases
 
-SHARD = 2000  # documents: half a minute's work
 NO_PIPE = "--output-dir reads files, so that the same call can go on where it stopped; name them"
 # What decides the content of the shards, beside the inputs and the model.
 DECIDING = (

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # complaints that are printed
 FAILED = 3  # exit code
+SHARD = 2000  # documents of a shard, unless told otherwise: half a minute's work
 BULK = ("jobs", "shard_size", "engine", "address", "master")  # options that only a folder has
 
 _DESCRIPTION = """\
@@ -128,7 +129,7 @@ def _add_bulk(add: Callable[..., Any]) -> None:
         help="numbered shards and a manifest; the same call again does what is missing",
     )
     add("--jobs", type=positive, metavar="N", help="processes; default: one for each core, of a GPU one")
-    add("--shard-size", type=positive, metavar="N", help="documents of a shard; default: 2000")
+    add("--shard-size", type=positive, metavar="N", help=f"documents of a shard; default: {SHARD}")
     add("--engine", choices=("ray", "spark"), help="who does the work, instead of processes here; see docs/bulk.md")
     add("--address", metavar="HOST:PORT", help="of a Ray cluster; default: a Ray of this machine")
     add("--master", metavar="M", help="of a Spark cluster; default: a Spark of this machine")

@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from onmt_exhird.bulk.answering import Loader
+from onmt_exhird.bulk.answering import Load, Loader
 from onmt_exhird.bulk.parquet import found_columns
-from onmt_exhird.engines import BATCH, FOUND, Answerer, Cluster, Load, check_address
+from onmt_exhird.engines import BATCH, FOUND, Answerer, Cluster, check_address
 from onmt_exhird.errors import ExhirdError
 
 
