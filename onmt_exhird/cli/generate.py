@@ -139,7 +139,8 @@ def run(args: argparse.Namespace) -> int:
     from onmt_exhird.cli.answers import choose_form
     from onmt_exhird.documents import Names
 
-    check_device(args.device)
+    if args.engine is None:  # the machines of an engine may have what this one has not
+        check_device(args.device)
     if args.output_dir is not None:
         from onmt_exhird.cli import bulk
 

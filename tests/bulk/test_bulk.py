@@ -409,6 +409,8 @@ def test_killed_at_random_and_resumed_the_bytes_are_the_same() -> None:
         ("pyspark", ["--engine", "spark"], "pip install 'onmt-exhird[spark]'"),
         ("none", ["--engine", "spark", "--address", "a:1"], "--address is about --engine ray"),
         ("none", ["--master", "local"], "--master is about --engine spark"),
+        ("none", ["--device", "xyz"], "--device xyz cannot be used"),
+        ("pyspark", ["--engine", "spark", "--device", "xyz"], "pip install 'onmt-exhird[spark]'"),
     ],
 )
 def test_what_is_not_installed_is_named_with_its_remedy(
