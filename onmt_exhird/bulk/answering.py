@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from onmt_exhird.generator.results import Keyphrases
 
 Generate = Callable[[Iterable[Document]], "Iterator[Keyphrases]"]
+Load = Callable[[], Generate]  # how a process comes by it; for a process that is not forked it has to pickle
 
 
 @dataclass(frozen=True)
 class Loader:
-    """How a process comes by the model; it pickles.
+    """Loads a model; it pickles.
 
     options   those of `KeyphraseGenerator.generate`, as pairs of a name and a value
     """

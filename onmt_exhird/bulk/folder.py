@@ -120,10 +120,11 @@ class Folder:
                 self.written[one.number] = one
 
     def _journal(self) -> Iterator[dict[str, Any]]:
-        """The lines of the journal; the last may be cut short, its shard is then done again."""
-        with suppress(FileNotFoundError):
-            for line in (self.path / JOURNAL).read_bytes().split(b"\n")[:-1]:
-                yield json.loads(line)
+        """The lines of the journal. One cut short by a full disk is removed, or the next would be written behind it."""
+        with suppress(FileNotFoundError), (self.path / JOURNAL).open("rb+") as file:
+            *lines, rest = file.read().split(b"\n")
+            file.truncate(file.tell() - len(rest))
+            yield from map(json.loads, lines)
 
     @property
     def failed(self) -> int:

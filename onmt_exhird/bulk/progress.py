@@ -18,13 +18,13 @@ class Progress:
     def __init__(self, total: int, done: int) -> None:
         self.total, self.done = total, done
         self._before, self._began = done, time.monotonic()
-        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._terminal = sys.stderr.isatty()
         self._shown = self._began
 
     def watch(self, under_way: int) -> None:
         """Show it, if it is time: ``under_way`` more documents are done of shards that are not."""
         now = time.monotonic()
-        if sys.stderr is not None and now - self._shown >= SECONDS[self._terminal]:
+        if now - self._shown >= SECONDS[self._terminal]:
             self._shown = now
             line = describe(self.done + under_way, self.total, self.done + under_way - self._before, now - self._began)
             print(
@@ -35,8 +35,7 @@ class Progress:
             )
 
     def say(self, sentence: str) -> None:
-        if sys.stderr is not None:
-            print(f"{CLEAR if self._terminal else ''}exhird generate: {sentence}", file=sys.stderr)
+        print(f"{CLEAR if self._terminal else ''}exhird generate: {sentence}", file=sys.stderr)
 
     def end(self) -> None:
         new, seconds = self.done - self._before, time.monotonic() - self._began

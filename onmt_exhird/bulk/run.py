@@ -34,20 +34,18 @@ class Local:
 def fill(
     folder: Folder,
     items: Callable[[], Iterable[Item]],
-    count: Callable[[], int],
     size: int,
     writer: Writer,
     start: Callable[[], Engine],
 ) -> int:
     """Write what is missing in a folder that is open; how many documents of the whole have failed.
 
-    items   reads the documents from the first on
-    count   how many there are; asked if the folder does not say it
+    items   reads the documents from the first on; twice if the folder does not say how many there are
     size    documents of a shard
     start   gives the engine, if there is something to do
     """
     if folder.documents is None:
-        folder.begin(count())
+        folder.begin(sum(item.is_record for item in items()))
     assert folder.documents is not None
     done = sum(one.documents for one in folder.written.values())
     if done < folder.documents:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onmt_exhird.documents.formats import JSONL, PARQUET
 from onmt_exhird.documents.items import Document, Item
 from onmt_exhird.documents.json_records import to_json
 from onmt_exhird.errors import ExhirdError
@@ -19,7 +20,6 @@ from onmt_exhird.errors import ExhirdError
 if TYPE_CHECKING:
     from onmt_exhird.generator.results import Keyphrases
 
-JSONL, PARQUET = "jsonl", "parquet"
 FORMATS = (JSONL, "jsonl.gz", PARQUET)
 LETTERS = 1 << 25  # of a shard's documents, at most, but for the last of them; so long ones fit into memory
 PART = ".part"  # the end of the name of a shard that is being written

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onmt_exhird.bulk.answering import Generate, Marks, answer
+from onmt_exhird.bulk.answering import Generate, Load, Marks, answer
 from onmt_exhird.bulk.shards import Shard
 from onmt_exhird.errors import ExhirdError
 
@@ -54,11 +54,13 @@ class Task:
     idle: int = 0
 
     def plan(self) -> Plan:
+        """What is to be done now, after what happened."""
         positions = [place for place in range(len(self.shard.documents)) if place not in self.aside]
         alone = [number for number, place in enumerate(positions) if self.killed[place] >= DEATHS]
         return Plan(self.shard, positions, alone, self.aside)
 
     def note_death(self, marks: Marks, how: str) -> None:
+        """Remember which documents were under way when a worker died; ``how`` it died is told in an error record."""
         plan = self.plan()
         together = [number for number in range(len(plan.positions)) if number not in set(plan.alone)]
         asked = plan.alone if marks.alone else together
@@ -95,7 +97,7 @@ class Plan(NamedTuple):
 class Worker:
     """A process and what it works on."""
 
-    def __init__(self, context: Any, load: Callable[[], Generate], deliver: Deliver) -> None:
+    def __init__(self, context: Any, load: Load, deliver: Deliver) -> None:
         self.marks = Marks(context.RawArray("q", 3))
         self.connection, theirs = context.Pipe()
         arguments = (load, deliver, theirs, self.marks.memory, os.getpid())
@@ -114,10 +116,10 @@ class Worker:
 
     @property
     def answered(self) -> int:
-        plan = self.task.plan() if self.task else None
-        if plan is None:
+        """How many documents of its shard it has answered so far; those that are answered alone come first."""
+        if self.task is None:
             return 0
-        return self.marks.under_way.start + (0 if self.marks.alone else len(plan.alone))
+        return self.marks.under_way.start + (0 if self.marks.alone else len(self.task.plan().alone))
 
     def take(self) -> Any:
         """Its answer; raises EOFError if it died instead."""
@@ -132,7 +134,7 @@ class Worker:
         self.connection.close()
 
 
-def _work(load: Callable[[], Generate], deliver: Deliver, connection: Connection, memory: Any, parent: int) -> None:
+def _work(load: Load, deliver: Deliver, connection: Connection, memory: Any, parent: int) -> None:
     """What a worker does: it takes shards until there are no more, or nobody to give them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the parent, who ends us
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
@@ -169,7 +171,7 @@ class Pool:
 
     def __init__(
         self,
-        load: Callable[[], Generate],
+        load: Load,
         deliver: Deliver,
         jobs: int,
         share: bool,
@@ -194,30 +196,30 @@ class Pool:
 
     def run(self, shards: Iterable[Shard]) -> Iterator[Any]:
         """Have all shards done; what was delivered, as it comes."""
-        coming = iter(shards)
+        coming = map(Task, shards)
         again: deque[Task] = deque()
         while True:
             while sum(worker.task is not None for worker in self._workers) < self.jobs:
-                shard = None if again else next(coming, None)
-                if not again and shard is None:
+                task = again.popleft() if again else next(coming, None)
+                if task is None:
                     break
-                self._idle_worker().give(again.popleft() if again else Task(shard))  # type: ignore[arg-type]
-            busy = [worker for worker in self._workers if worker.task is not None]
+                self._idle_worker().give(task)
+            busy = [(worker, worker.task) for worker in self._workers if worker.task is not None]
             if not busy:
                 return
-            ready = wait([one for worker in busy for one in (worker.connection, worker.process.sentinel)], LOOK)
-            for worker in busy:
+            ready = wait([one for worker, _ in busy for one in (worker.connection, worker.process.sentinel)], LOOK)
+            for worker, task in busy:
                 if worker.connection in ready or worker.process.sentinel in ready:
-                    task, worker.task = worker.task, None
+                    worker.task = None
                     try:
                         reply = worker.take()
                     except EOFError:
-                        again.append(self._bury(worker, task))  # type: ignore[arg-type]
+                        again.append(self._bury(worker, task))
                         continue
                     if isinstance(reply, Exception):
                         raise reply
                     yield reply
-            self.watch(sum(worker.answered for worker in busy if worker.task is not None))
+            self.watch(sum(worker.answered for worker, _ in busy))
 
     def _idle_worker(self) -> Worker:
         for worker in self._workers:

@@ -32,6 +32,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    if sys.stderr is None:  # it was closed; then print would put sentences among the answers
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
         try:
             return _run(argv)

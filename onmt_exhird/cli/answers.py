@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from onmt_exhird.documents.formats import CSV, FILE, JSON, JSONL, PARQUET, REFERENCES, TEXT, TSV
 from onmt_exhird.documents.items import Item
@@ -55,10 +56,15 @@ class Form(ABC):
 
     select: Selection
     keep: bool = False
+    OWN: ClassVar[tuple[str, ...]] = ()  # the names of what is written
 
     def wants(self, item: Item) -> bool:
         """Whether keyphrases are to be generated for this one."""
         return item.document is not None and item.is_record
+
+    def kept(self, item: Item) -> dict[str, Any]:
+        """What is carried over; what has one of our names is not: an error of its own would be taken for ours."""
+        return {name: value for name, value in item.record.items() if self.keep and name not in self.OWN}
 
     def render(self, answer: Answer) -> bytes:
         """The bytes of an answer; nothing for what is not a record."""
@@ -83,12 +89,12 @@ class HighlightForm(Form):
 
     def write(self, answer: Answer, result: Keyphrases | None) -> bytes:
         if result is None:
-            return encode(f"{answer.item.place}: {answer.item.fault}\n\n")
+            return encode(f"{describe(answer.item)}\n\n")
         return encode(f"{highlight(result)}\n\n")
 
 
 class JsonlForm(Form):
-    """An object for each record. Its own values under our keys are left out: its error would be taken for ours."""
+    """An object for each record."""
 
     OWN = ("id", "keyphrases", "truncated", "tokens", "error")
 
@@ -97,9 +103,8 @@ class JsonlForm(Form):
 
     def to_dict(self, answer: Answer, result: Keyphrases | None) -> dict[str, Any]:
         """The object as plain data."""
-        kept = {name: value for name, value in answer.item.record.items() if self.keep and name not in self.OWN}
         found = {"error": describe(answer.item)} if result is None else result.to_dict()
-        return {"id": answer.id} | kept | found
+        return {"id": answer.id} | self.kept(answer.item) | found
 
 
 class CsvForm(Form):
@@ -109,7 +114,7 @@ class CsvForm(Form):
     columns: list[str] | None = None  # carried over; known when the first record is
 
     def write(self, answer: Answer, result: Keyphrases | None) -> bytes:
-        kept = {name: value for name, value in answer.item.record.items() if self.keep and name not in self.OWN}
+        kept = self.kept(answer.item)
         header = b""
         if self.columns is None:
             self.columns = list(kept)
@@ -118,7 +123,7 @@ class CsvForm(Form):
             other = ", ".join(map(repr, kept.keys() - set(self.columns)))
             raise ExhirdError(f"{answer.item.place}: the first record has no {other}; use --format jsonl with --keep")
         own = ["", "", "", "", describe(answer.item)] if result is None else _cells(result)
-        return header + to_row([answer.id, *(kept.get(name, "") for name in self.columns), *own])
+        return header + to_row([answer.id, *(_cell(kept.get(name, "")) for name in self.columns), *own])
 
 
 @dataclass
@@ -182,6 +187,11 @@ def to_row(cells: list[Any]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(cells)
     return encode(text.getvalue())
+
+
+def _cell(value: Any) -> Any:
+    """A value of a record in a table; lists and objects as JSON, which programs can read again."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
 def _cells(result: Keyphrases) -> list[str]:

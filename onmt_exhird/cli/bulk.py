@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from onmt_exhird import __version__
 from onmt_exhird.cli.answers import Answer, JsonlForm, choose_form
 from onmt_exhird.cli.cores import count_cores
-from onmt_exhird.cli.generate import FAILED, Input, chosen_search, find_inputs, refuse
+from onmt_exhird.cli.generate import FAILED, SHARD, chosen_search
+from onmt_exhird.cli.inputs import Input, find_inputs, refuse
 from onmt_exhird.documents import FileLines, Item, Names, read
-from onmt_exhird.documents.formats import PARQUET
+from onmt_exhird.documents.formats import JSONL, PARQUET
 from onmt_exhird.errors import ExhirdError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from onmt_exhird.bulk.run import Engine
     from onmt_exhird.generator.results import Keyphrases
 
-SHARD = 2000  # documents: half a minute's work
 NO_PIPE = "--output-dir reads files, so that the same call can go on where it stopped; name them"
 # What decides the content of the shards, beside the inputs and the model.
 DECIDING = (
@@ -54,8 +54,7 @@ def run(args: argparse.Namespace) -> int:
         items = partial(_read_all, inputs, names, args.keep_going)
         writer = Writer(args.output_dir, args.format, partial(_render, form))
         with Folder(args.output_dir, plan).opened() as folder:
-            count: Callable[[], int] = lambda: sum(item.is_record for item in items())  # noqa: E731
-            failed = fill(folder, items, count, args.shard_size, writer, lambda: _choose_engine(args, loader))
+            failed = fill(folder, items, args.shard_size, writer, lambda: _choose_engine(args, loader))
             documents = folder.documents
     if failed:
         print(f"exhird generate: {failed:,} of {documents:,} records failed: they have an error", file=sys.stderr)
@@ -64,13 +63,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _settle(args: argparse.Namespace) -> JsonlForm:
     """Fill in what was not said, refuse what does not fit; the form of records."""
-    from onmt_exhird.bulk.shards import FORMATS, JSONL
+    from onmt_exhird.bulk.shards import FORMATS
 
     args.format = args.format or JSONL
     if "-" in args.files:
         raise ExhirdError(NO_PIPE)
     if args.output is not None:
         raise ExhirdError("--output is one file, --output-dir a folder of many; leave one of them out")
+    if args.highlight:
+        raise ExhirdError("--highlight is for people, --output-dir for programs; leave one of them out")
     if args.format not in FORMATS:
         raise ExhirdError(f"--output-dir writes {', '.join(FORMATS)}; leave out --format {args.format}")
     if args.keep and args.format == PARQUET:

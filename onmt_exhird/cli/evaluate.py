@@ -87,7 +87,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     how.add_argument("--resamples", type=int, default=1000, metavar="N", help="default: %(default)s")
     how.add_argument("--seed", type=int, default=1, help="of the resampling; default: %(default)s")
     output = parser.add_argument_group("output")
-    output.add_argument("--format", choices=("text", "json", "latex", "markdown", "csv"), default="text")
+    output.add_argument(
+        "--format", choices=("text", "json", "latex", "markdown", "csv"), default="text", help="default: %(default)s"
+    )
     output.add_argument(
         "--paper", choices=DATASETS, help="add the paper's numbers for this data set and the differences"
     )

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
+
+from onmt_exhird.cli.values import positive, window
+from onmt_exhird.errors import ExhirdError
 
 _DESCRIPTION = """\
 Make a model folder of a checkpoint: config.json (sizes, version of the text rules, how to search), model.safetensors,
@@ -32,36 +36,37 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("--card", type=Path, metavar="FILE", help="a README of your own instead of the one made here")
     parser.add_argument("--name", help="the model's name; default: that of the checkpoint")
-    parser.add_argument("--window", metavar="N|all", help="search: the model's own exclusive window; default: 1")
-    parser.add_argument("--beam-size", type=int, metavar="N", help="search: the model's own beam; default: 1")
-    parser.add_argument("--max-source", type=int, metavar="N", help="tokens it was trained with; default: 400")
+    add = parser.add_argument_group("of another folder, these are kept unless given").add_argument
+    add("--window", type=window, metavar="N|all", help="search: the model's own exclusive window; of a .pt 1")
+    add("--beam-size", type=positive, metavar="N", help="search: the model's own beam; of a .pt 1")
+    add("--max-source", type=positive, metavar="N", help="tokens it was trained with; of a .pt 400")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    from dataclasses import replace
-
-    from onmt_exhird.errors import ExhirdError
-    from onmt_exhird.generator.folder import write_folder
+    from onmt_exhird.generator.folder import CARD, CONFIG, read_config, write_folder
     from onmt_exhird.generator.loading import load
-    from onmt_exhird.search import parse_window
 
-    try:
-        card = args.card.read_text(encoding="utf-8") if args.card else None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ExhirdError(f"cannot read the card {args.card}: {error}") from None
+    card = None if args.card is None else _read_card(args.card)
     trained = load(args.checkpoint)
-    window = "all" if args.window is not None and parse_window(args.window) is None else args.window
-    options = trained.options.but(
-        {"window": int(window) if window not in (None, "all") else window, "beam_size": args.beam_size}
+    trained = replace(
+        trained,
+        name=args.name or trained.name,
+        options=trained.options.but({"window": args.window, "beam_size": args.beam_size}),
+        max_source=args.max_source or trained.max_source,
     )
-    trained = replace(trained, name=args.name or trained.name, options=options)
-    if args.max_source is not None:
-        if args.max_source < 1:
-            raise ExhirdError(f"--max-source is {args.max_source}; give at least 1")
-        trained = replace(trained, max_source=args.max_source)
     trained.build()  # a model that cannot be built is not written
     write_folder(trained, args.folder, args.precision, card)
-    for path in sorted(args.folder.iterdir()):
+    for name in sorted([CARD, CONFIG, *read_config(args.folder)["files"]]):
+        path = args.folder / name
         print(f"written      {path}, {path.stat().st_size:,} bytes")
     return 0
+
+
+def _read_card(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ExhirdError(f"the card {path} cannot be read: {error.strerror}; name another file with --card") from None
+    except UnicodeDecodeError as error:
+        raise ExhirdError(f"the card {path} is not UTF-8 ({error.reason}); write it as UTF-8") from None

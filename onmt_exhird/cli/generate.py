@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any
 
+from onmt_exhird.cli.inputs import Input, find_inputs, in_batches, refuse
 from onmt_exhird.cli.output import open_output, undisturbed
+from onmt_exhird.cli.values import positive, share, window
 from onmt_exhird.errors import ExhirdError
 
 if TYPE_CHECKING:
     from onmt_exhird.cli.answers import Answer, Form
-    from onmt_exhird.documents import FileLines, Item, Names, PipeLines
+    from onmt_exhird.documents import Names
 
-AHEAD = 16  # batches that are read ahead from a file; of a pipe, only what has arrived
-LETTERS = 1 << 23  # of documents in memory, whatever their number
 SHOWN = 20  # complaints that are printed
 FAILED = 3  # exit code
+SHARD = 2000  # documents of a shard, unless told otherwise: half a minute's work
 BULK = ("jobs", "shard_size", "engine", "address", "master")  # options that only a folder has
 
 _DESCRIPTION = """\
@@ -59,7 +58,7 @@ def add_parser(verbs: Any) -> None:
         metavar="M",
         help="a model folder, a .pt of onmt_train, or the name of an installed model; default: the one in the package",
     )
-    parser.add_argument("--device", default="cpu", help="default: %(default)s")
+    parser.add_argument("--device", default="cpu", help="as torch names it; default: %(default)s, cuda is untested")
     _add_input(parser.add_argument_group("input").add_argument)
     _add_search(parser.add_argument_group("search; default: as the model says").add_argument)
     _add_output(parser.add_argument_group("output"))
@@ -87,10 +86,15 @@ def _add_input(add: Callable[..., Any]) -> None:
 
 
 def _add_search(add: Callable[..., Any]) -> None:
-    add("--window", type=_window, metavar="N|all", help="phrases whose first words the next one may not begin with")
-    add("--max-phrases", type=_positive, metavar="N")
-    add("--beam-size", type=_positive, metavar="N", help="1: greedy")
-    add("--batch-size", type=_positive, default=64, metavar="N", help="documents at once; default: %(default)s")
+    add(
+        "--window",
+        type=window,
+        metavar="N|all",
+        help="phrases before it whose first words a phrase may not begin with; 0: off",
+    )
+    add("--max-phrases", type=positive, metavar="N", help="most phrases of a document")
+    add("--beam-size", type=positive, metavar="N", help="1: greedy")
+    add("--batch-size", type=positive, default=64, metavar="N", help="documents at once; default: %(default)s")
 
 
 def _add_output(group: Any) -> None:
@@ -103,8 +107,8 @@ def _add_output(group: Any) -> None:
     add(
         "--output", type=Path, metavar="FILE", help="written when all is done; .gz compresses; default: standard output"
     )
-    add("--top", type=_positive, metavar="N", help="only the N phrases with the highest scores, in their order")
-    add("--min-score", type=_share, default=0.0, metavar="X", help="only phrases with at least this score, 0 to 1")
+    add("--top", type=positive, metavar="N", help="only the N phrases with the highest scores, in their order")
+    add("--min-score", type=share, default=0.0, metavar="X", help="only phrases with at least this score, 0 to 1")
     only = group.add_mutually_exclusive_group()
     only.add_argument("--present-only", action="store_true", help="only phrases that stand in the document")
     only.add_argument("--absent-only", action="store_true", help="only phrases that do not")
@@ -124,53 +128,19 @@ def _add_bulk(add: Callable[..., Any]) -> None:
         metavar="DIR",
         help="numbered shards and a manifest; the same call again does what is missing",
     )
-    add("--jobs", type=_positive, metavar="N", help="processes; default: one for each core, of a GPU one")
-    add("--shard-size", type=_positive, metavar="N", help="documents of a shard; default: 2000")
+    add("--jobs", type=positive, metavar="N", help="processes; default: one for each core, of a GPU one")
+    add("--shard-size", type=positive, metavar="N", help=f"documents of a shard; default: {SHARD}")
     add("--engine", choices=("ray", "spark"), help="who does the work, instead of processes here; see docs/bulk.md")
     add("--address", metavar="HOST:PORT", help="of a Ray cluster; default: a Ray of this machine")
     add("--master", metavar="M", help="of a Spark cluster; default: a Spark of this machine")
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 1 on")
-    return int(text)
-
-
-def _window(text: str) -> int | str:
-    if text != "all" and not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is neither 'all' nor a whole number from 0 on")
-    return text if text == "all" else int(text)
-
-
-def _share(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 0 to 1")
-    return value
-
-
-class Input(NamedTuple):
-    """A file or a pipe, and what it holds."""
-
-    lines: FileLines | PipeLines
-    kind: str
-
-    @property
-    def again(self) -> bool:
-        """Whether it can be read twice."""
-        from onmt_exhird.documents import FileLines
-
-        return isinstance(self.lines, FileLines)
 
 
 def run(args: argparse.Namespace) -> int:
     from onmt_exhird.cli.answers import choose_form
     from onmt_exhird.documents import Names
 
+    if args.engine is None:  # the machines of an engine may have what this one has not
+        check_device(args.device)
     if args.output_dir is not None:
         from onmt_exhird.cli import bulk
 
@@ -186,57 +156,6 @@ def run(args: argparse.Namespace) -> int:
         with open_output(args.output) as output:
             failed = write(answers, form, output, Progress(total, args.output))
     return FAILED if failed else 0
-
-
-@contextmanager
-def find_inputs(files: Iterable[str], input_format: str | None, per_file: bool) -> Iterator[list[Input]]:
-    """What is to be read; that it exists is certain then, and nothing more."""
-    from onmt_exhird.documents import FileLines, PipeLines, kind_of
-    from onmt_exhird.documents.folders import list_files
-
-    if per_file and input_format:
-        raise ExhirdError("--per-file takes files as they are; leave out --input-format")
-    inputs = []
-    opened = []
-    for name in files:
-        path = Path(name)
-        if name == "-":
-            if per_file:
-                raise ExhirdError("--per-file reads files and folders; name them")
-            inputs.append(Input(PipeLines(_standard_input(), "standard input"), input_format or "text"))
-        elif not os.path.exists(path):
-            raise ExhirdError(f"{path}: no such file")
-        elif per_file:
-            inputs += [Input(FileLines(one), "file") for one in list_files(path)]
-        elif path.is_dir():
-            raise ExhirdError(f"{path}: a folder; --per-file makes a document of each .txt in it")
-        elif path.is_file():
-            inputs.append(Input(FileLines(path), input_format or kind_of(path)))
-        else:  # a named pipe or a device
-            opened.append(_open_pipe(path))
-            inputs.append(Input(PipeLines(opened[-1], name), input_format or kind_of(path)))
-    try:
-        yield inputs
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
-
-
-def _standard_input() -> int:
-    if sys.stdin is None:
-        raise ExhirdError("the standard input is closed; name a FILE")
-    if sys.stdin.isatty():
-        print(
-            "exhird generate: type a document a line, Enter answers it; Ctrl-D on an empty line ends", file=sys.stderr
-        )
-    return sys.stdin.fileno()
-
-
-def _open_pipe(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDONLY)
-    except OSError as error:
-        raise ExhirdError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def check(inputs: Iterable[Input], names: Names, form: Form) -> int | None:
@@ -256,15 +175,23 @@ def check(inputs: Iterable[Input], names: Names, form: Form) -> int | None:
     return count if all(one.again for one in inputs) else None
 
 
-def refuse(item: Item) -> None:
-    if item.fault:
-        raise ExhirdError(f"{item.place}: {item.fault}; mend it, or pass over what is bad with --keep-going")
-
-
 def chosen_search(args: argparse.Namespace) -> dict[str, Any]:
     """The options of the search that were given."""
     chosen = {name: getattr(args, name) for name in ("window", "max_phrases", "beam_size")}
     return {name: value for name, value in chosen.items() if value is not None}
+
+
+def check_device(device: str) -> None:
+    """Refuse a device that torch does not know, or does not have, before anything is read."""
+    if device == "cpu":  # always there; torch is not imported for it
+        return
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # the latter of a torch that was built without CUDA
+        reason = str(error).partition("\n")[0]
+        raise ExhirdError(f"--device {device} cannot be used: {reason}; leave it out for cpu") from error
 
 
 def load(args: argparse.Namespace) -> Any:
@@ -292,24 +219,6 @@ def each_answer(
             yield Answer(item, identity, next(results) if form.wants(item) else None)
 
 
-def in_batches(inputs: Iterable[Input], names: Names, size: int) -> Iterator[list[Item]]:
-    """The items in lists: of a file, long ones; of a pipe, what has arrived, so that nobody waits for a neighbour."""
-    from onmt_exhird.documents import read
-
-    for one in inputs:
-        batch: list[Item] = []
-        letters = 0
-        limit = size * AHEAD if one.again else size
-        for item in read(*one, names):
-            batch.append(item)
-            letters += sum(map(len, item.document or ""))
-            if len(batch) >= limit or letters >= LETTERS or not one.lines.ready:
-                yield batch
-                batch, letters = [], 0
-        if batch:
-            yield batch
-
-
 def write(answers: Iterable[Answer], form: Form, output: IO[bytes], progress: Progress) -> int:
     """Write answers as they come; how many of them are failures."""
     failed = count = 0
@@ -332,7 +241,7 @@ class Progress:
 
     def __init__(self, total: int | None, output: Path | None) -> None:
         self.bar: Any = None
-        if sys.stderr is not None and sys.stderr.isatty() and (output is not None or not sys.stdout.isatty()):
+        if sys.stderr.isatty() and (output is not None or not sys.stdout.isatty()):
             from tqdm import tqdm
 
             self.bar = tqdm(total=total, unit=" documents")

@@ -50,7 +50,7 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
         with _told_if_full():
             yield sys.stdout.buffer
     elif path.exists() and not path.is_file() and not path.is_dir():
-        with path.open("wb") as device:
+        with _told_if_full(), path.open("wb") as device:
             yield device
     else:
         with whole_files([Path(os.path.realpath(path))]) as (file,):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from onmt_exhird.cli import prepare_text
 from onmt_exhird.cli.cores import count_cores
+from onmt_exhird.cli.parallel import in_chunks, ordered_map
+from onmt_exhird.cli.values import count
 from onmt_exhird.cli.whole_files import whole_files
 from onmt_exhird.errors import ExhirdError
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from onmt_exhird.records import Keys, RawRecord
 
 CHUNK = 100  # records that a worker gets at once
-IN_FLIGHT = 4  # chunks per worker that may be under way, which bounds the memory
 SHOWN = 20  # complaints that are printed
 SEED = 3435  # of the order of a training split
 EXPANSION = 4  # how much larger than a .gz its text is, about
@@ -45,12 +44,12 @@ def add_parser(verbs: Any) -> None:
     order = parser.add_mutually_exclusive_group()
     order.add_argument(
         "--shuffle",
-        type=_count,
+        type=count,
         metavar="SEED",
         help=f"mix the documents, the same seed the same order; a training split is mixed anyway, with {SEED}",
     )
     order.add_argument("--no-shuffle", action="store_true", help="leave a training split in the order of the input")
-    add("--jobs", type=_count, default=0, metavar="N", help="processes to use; default 0: one for each core")
+    add("--jobs", type=count, default=0, metavar="N", help="processes to use; default 0: one for each core")
 
     add = parser.add_argument_group("keys of a record").add_argument
     add("--title-key", metavar="KEY", help="default: title")
@@ -58,8 +57,8 @@ def add_parser(verbs: Any) -> None:
     add("--keywords-key", metavar="KEY", help="of a list or a string with ';'; default: keywords, keyword, keyphrases")
 
     add = parser.add_argument_group("what to leave out, never of a test split").add_argument
-    add("--max-source", type=_count, metavar="N", help="documents of more tokens; default 400; 0: no limit")
-    add("--max-target", type=_count, metavar="N", help="documents with more target tokens; default 80; 0: no limit")
+    add("--max-source", type=count, metavar="N", help="documents of more tokens; default 400; 0: no limit")
+    add("--max-target", type=count, metavar="N", help="documents with more target tokens; default 80; 0: no limit")
     add("--vocab", type=Path, metavar="FILE", help="absent keyphrases with no word of this vocabulary or the source")
     add(
         "--exclude-titles",
@@ -69,14 +68,8 @@ def add_parser(verbs: Any) -> None:
         metavar="FILE",
         help="documents with the title of one in these files of records: those of test sets, raw or tokenised",
     )
-    prepare_text.add_options(parser, _count)
+    prepare_text.add_options(parser)
     parser.set_defaults(run=run)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
-    return int(text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -275,66 +268,3 @@ def summary(total: Tally, rules: Rules) -> str:
     if total.broken_files:
         lines.append(f"broken       {total.broken_files:,} files not read to their end")
     return "\n".join(lines)
-
-
-def in_chunks(items: Iterable[RawRecord], size: int) -> Iterator[list[RawRecord]]:
-    iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
-        yield chunk
-
-
-_setup: Any = None
-
-
-def _start_worker(setup: Any) -> None:
-    global _setup
-    _setup = setup
-
-
-@contextmanager
-def _interrupted_later() -> Iterator[None]:
-    """Ctrl-C waits until the block is done, and for ever in a process that is started in it.
-
-    It is for the parent, which ends its workers: one that died of it while holding a queue would hang them all.
-    """
-    import signal
-
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-
-
-def _work(function: Callable[[Any, Any], Any], item: Any) -> Any:
-    return function(_setup, item)
-
-
-def ordered_map(function: Callable[[Any, Any], Part], setup: Any, items: Iterable[Any], jobs: int) -> Iterator[Part]:
-    """``function(setup, item)`` of every item, in order, by several processes, with few items in memory at a time.
-
-    Unlike `multiprocessing.Pool.imap`, which reads all its input ahead. ``setup`` goes to each process only once.
-    """
-    if jobs == 1:
-        yield from (function(setup, item) for item in items)
-        return
-    from concurrent.futures import Future, ProcessPoolExecutor
-    from concurrent.futures.process import BrokenProcessPool
-
-    waiting: deque[Future[Part]] = deque()
-    pool = ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(setup,))
-    try:
-        for item in items:
-            with _interrupted_later():
-                waiting.append(pool.submit(_work, function, item))
-            if len(waiting) >= jobs * IN_FLIGHT:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    except BrokenProcessPool as error:
-        raise ExhirdError("a worker process was killed, perhaps for want of memory; try fewer --jobs") from error
-    finally:
-        pool.shutdown(cancel_futures=True)  # if this is the end before the end, what waits is not worth doing

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onmt_exhird.cli.values import count
 from onmt_exhird.cli.whole_files import whole_files
 from onmt_exhird.errors import ExhirdError
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 CHOICES = ("language", "case", "accents", "digits")
 
 
-def add_options(parser: argparse.ArgumentParser, count: Callable[[str], int]) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "language and subwords",
         "Written to DIR/text.json, which the other splits of DIR, onmt_train -keyphrase_text and the evaluation take.",

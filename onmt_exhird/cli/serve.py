@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -52,6 +53,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def run(args: argparse.Namespace) -> int:
     if not 0.001 <= args.max_megabytes <= 1000:
         raise ExhirdError(f"--max-megabytes {args.max_megabytes:g} is not between 0.001 and 1000")
+    for name in args.allow_host:
+        if not re.fullmatch(r"[\w.-]+", name):  # it would never be the name of a request
+            raise ExhirdError(f"--allow-host {name}: give the name alone, without https:// and without a port")
     from onmt_exhird.serve.limits import MEGABYTE, Limits
     from onmt_exhird.serve.server import Server, quieten_waitress
     from onmt_exhird.serve.worker import Generator

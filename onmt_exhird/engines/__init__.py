@@ -10,10 +10,10 @@ import logging
 import socket
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from onmt_exhird.bulk.answering import Generate
+from onmt_exhird.bulk.answering import Load
 from onmt_exhird.bulk.progress import Progress
 from onmt_exhird.bulk.shards import Asked, Shard, Writer, Written
 from onmt_exhird.bulk.workers import Pool
@@ -25,7 +25,6 @@ from onmt_exhird.generator.results import Keyphrase, Keyphrases
 BATCH = 512  # rows that a worker answers at once
 PER_JOB = 10_000  # rows for each worker that are given to an engine at a time
 FOUND = ("keyphrases", "truncated", "error")  # the columns of what was found
-Load = Callable[[], Generate]
 
 
 class Answerer:

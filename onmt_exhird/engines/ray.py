@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from onmt_exhird.bulk.answering import Loader
+from onmt_exhird.bulk.answering import Load, Loader
 from onmt_exhird.bulk.parquet import found_columns
-from onmt_exhird.engines import BATCH, FOUND, Answerer, Cluster, Load, check_address
+from onmt_exhird.engines import BATCH, FOUND, Answerer, Cluster, check_address
 from onmt_exhird.errors import ExhirdError
 
 
@@ -67,7 +67,8 @@ class RayEngine(Cluster):
             self.ray.init(address, include_dashboard=None if address else False, **quiet)
         except (ConnectionError, ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
-            raise ExhirdError(f"Ray cannot be reached at '{address}': {reason}; give --address HOST:PORT") from error
+            what = f"be reached at '{address}'" if address else "be started on this machine"
+            raise ExhirdError(f"Ray cannot {what}: {reason}; give --address HOST:PORT of one that runs") from error
         self.ray.data.DataContext.get_current().enable_progress_bars = False
         logging.getLogger("ray.data").setLevel(logging.ERROR)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from onmt_exhird.bulk.answering import Loader
-from onmt_exhird.engines import BATCH, FOUND, Answerer, Cluster, Load, check_address
+from onmt_exhird.bulk.answering import Load, Loader
+from onmt_exhird.engines import BATCH, FOUND, Answerer, Cluster, check_address
 from onmt_exhird.errors import ExhirdError
 
 SCHEMA = (

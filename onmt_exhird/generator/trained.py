@@ -35,9 +35,11 @@ class Options:
     exclude_phrases: bool = False
 
     def __post_init__(self) -> None:
+        if self.window is not None and self.window < 0:
+            raise ExhirdError(f"window is {self.window}; give a number of phrases, 0 for off, or 'all'")
         if self.beam_size < 1:
             raise ExhirdError(f"beam_size is {self.beam_size}; give at least 1")
-        self.search()  # which knows what the others may be
+        self.search()  # which knows what the others may be, and has the same names for them
 
     def search(self) -> SearchSettings:
         return SearchSettings(
@@ -59,7 +61,8 @@ class Options:
             if name != "window" or value is not None:
                 kind = bool if name == "exclude_phrases" else int
                 if type(value) is not kind:
-                    raise ExhirdError(f"{name} is {value!r}; give {'true or false' if kind is bool else 'a number'}")
+                    wanted = {"window": "a number, or 'all'", "exclude_phrases": "true or false"}.get(name, "a number")
+                    raise ExhirdError(f"{name} is {value!r}; give {wanted}")
         return replace(self, **chosen)
 
 

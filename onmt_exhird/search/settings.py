@@ -10,7 +10,7 @@ UNFILLABLE = 10**6  # a window that no stream fills is the same as all
 
 
 def parse_window(text: str) -> int | None:
-    """Read ``-exclusive_window``: a number, or ``all`` for no limit, which is None.
+    """Read a window as people write it: a number, or ``all`` for no limit, which is None.
 
     >>> parse_window("4"), parse_window("all")
     (4, None)
@@ -20,15 +20,17 @@ def parse_window(text: str) -> int | None:
     try:
         window = int(text)
     except ValueError:
-        raise ExhirdError(f"-exclusive_window is '{text}'; give a number of phrases, 0 for off, or 'all'") from None
+        window = -1
     if window < 0:
-        raise ExhirdError(f"-exclusive_window is {window}; give 0 for off, a positive number of phrases, or 'all'")
+        raise ExhirdError(f"'{text}' is no window; give a number of phrases, 0 for off, or 'all'")
     return window if window < UNFILLABLE else None
 
 
 @dataclass(frozen=True)
 class SearchSettings:
     """What a search may produce. The defaults are the paper's limits without exclusion.
+
+    What is wrong is told with the bare name, as configurations and Python have it; of onmt_translate it is the option.
 
     exclusive_window: K_ES, how many earlier phrases exclude their first word; 0 is off, None is all of them.
     min_phrases, max_phrases: ``</s>`` is forbidden before, and the only choice at.
@@ -49,15 +51,14 @@ class SearchSettings:
     def __post_init__(self) -> None:
         if self.exclusive_window is not None and self.exclusive_window < 0:
             raise ExhirdError(f"exclusive_window is {self.exclusive_window}; give 0 for off, or None for all phrases")
-        if self.min_phrases < 0:
-            raise ExhirdError(f"-min_phrases is {self.min_phrases}; give 0 or more")
-        if self.max_phrases < max(1, self.min_phrases):
+        for name, least in (("min_phrases", 0), ("max_phrases", 1), ("max_phrase_words", 1), ("max_length", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ExhirdError(f"{name} is {value}; give at least {least}")
+        if self.max_phrases < self.min_phrases:
             raise ExhirdError(
-                f"-max_phrases is {self.max_phrases}; give at least 1, and no less than -min_phrases {self.min_phrases}"
+                f"max_phrases is {self.max_phrases}, but min_phrases is {self.min_phrases}; raise the one, or lower "
+                "the other"
             )
-        if self.max_phrase_words < 1:
-            raise ExhirdError(f"-max_phrase_words is {self.max_phrase_words}; give at least 1")
-        if self.max_length is not None and self.max_length < 1:
-            raise ExhirdError(f"-max_length is {self.max_length}; give at least 1")
         if self.exclude_stems and self.exclusive_window == 0:
-            raise ExhirdError("-exclude_stems widens exclusive search, which is off: add -exclusive_search")
+            raise ExhirdError("exclude_stems widens exclusive search, which is off; add exclusive_search")

@@ -17,6 +17,8 @@ class Limits:
     batch       documents that may be under way in the model: with fewer, each costs more
     waiting     documents that may wait for the model; more are turned away (429)
     requests    that may wait or be under way, each in a thread; more are turned away, too
+
+    window, max_phrases, beam_size   the most that a request may ask for
     """
 
     bytes: int = MEGABYTE

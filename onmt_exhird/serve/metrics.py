@@ -25,6 +25,8 @@ _HELP = {
 
 
 class Metrics:
+    """What has been counted so far; any thread may add to it."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, str, int]] = Counter()

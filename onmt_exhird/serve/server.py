@@ -24,7 +24,7 @@ DRAIN_SECONDS = 8.0  # for what is under way when the server is stopped; the pro
 FLUSH_SECONDS = 1.0  # then, for telling those who wait in vain
 IDLE_SECONDS = 60  # a connection on which nothing happens is closed
 CONNECTIONS = 1000
-SPARE_FILES = 64
+SPARE_FILES = 64  # of those that a process may open, not for connections
 
 _SENTENCES = {
     400: "This is not HTTP as it should be; look at the first line, the headers and the length of the body.",

@@ -153,7 +153,7 @@ def test_a_training_configuration_serves_build_vocab_too(run: Run, tmp_path: Pat
 @pytest.mark.parametrize(
     ("option", "value", "reason"),
     [
-        ("exclusive_window", "-1", "-exclusive_window is -1"),
+        ("exclusive_window", "-1", "-exclusive_window: '-1' is no window"),
         ("exclusive_window", "many", "give a number of phrases"),
         ("min_phrases", "-2", "-2 is less than 0"),
         ("max_phrases", "0", "0 is less than 1"),

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -217,22 +219,43 @@ def test_workers_can_load_the_model_themselves(tmp_path: Path) -> None:
                 ]
 
 
-def test_a_full_disk_ends_the_run_with_a_sentence_and_what_is_done_stays(
-    monkeypatch: pytest.MonkeyPatch, capfd: Any
-) -> None:
+@contextmanager
+def full_at(number: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A disk that has no room for a shard."""
     write_whole = shards.write_whole
 
-    def full(path: Path, data: bytes) -> None:
-        if path.name == "shard-000003.jsonl":
+    def write(path: Path, data: bytes) -> None:
+        if path.name == f"shard-{number:06}.jsonl":
             raise OSError(errno.ENOSPC, "No space left on device")
         write_whole(path, data)
 
-    write_input()
     with monkeypatch.context() as patch:
-        patch.setattr(shards, "write_whole", full)
+        patch.setattr(shards, "write_whole", write)
+        yield
+
+
+def test_a_full_disk_ends_the_run_with_a_sentence_and_what_is_done_stays(
+    monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    write_input()
+    with full_at(3, monkeypatch):
         assert generate("--jobs", "1") == 2
     assert "shard-000003.jsonl: cannot be written: No space left on device" in capfd.readouterr().err
     assert len(list(Path("out").glob("shard-*.jsonl"))) == 3
+    assert generate() == 0
+    assert written() == plain()
+
+
+def test_what_is_noted_after_a_line_that_was_cut_short_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_input()
+    with full_at(2, monkeypatch):
+        assert generate("--jobs", "1") == 2
+    with Path("out/shards.jsonl").open("a") as file:
+        file.write('{"number": 2, "na')
+    with full_at(4, monkeypatch):
+        assert generate("--jobs", "1") == 2
+    noted = [json.loads(line)["number"] for line in Path("out/shards.jsonl").read_text().splitlines()]
+    assert noted == [0, 1, 2, 3]
     assert generate() == 0
     assert written() == plain()
 
@@ -251,7 +274,7 @@ def test_long_documents_make_small_shards(monkeypatch: pytest.MonkeyPatch) -> No
         (["a.jsonl", "--format", "parquet"], "name one with --output-dir"),
         (["a.jsonl", "--output-dir", "out", "--format", "csv"], "--output-dir writes jsonl, jsonl.gz, parquet"),
         (["a.jsonl", "--output-dir", "out", "--output", "b"], "leave one of them out"),
-        (["a.jsonl", "--output-dir", "out", "--highlight"], "--highlight is for people"),
+        (["a.jsonl", "--output-dir", "out", "--highlight"], "--highlight is for people, --output-dir for programs"),
         (["a.jsonl", "--output-dir", "a.jsonl"], "a.jsonl: cannot be written into"),
         (["a.jsonl", "--output-dir", "out", "--model", "none"], "there is no model 'none'"),
     ],
@@ -260,6 +283,24 @@ def test_mistakes_are_told(arguments: list[str], sentence: str, capfd: Any) -> N
     write_input(1)
     assert main(["generate", *arguments]) == 2
     assert sentence in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(("address", "what"), [(None, "be started on this machine"), ("auto", "be reached at 'auto'")])
+def test_a_ray_that_does_not_come_is_told_with_the_remedy(
+    address: str | None, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray, data = ModuleType("ray"), ModuleType("ray.data")
+
+    def init(*_: object, **__: object) -> None:
+        raise RuntimeError("no room\nfor it")
+
+    ray.init, ray.data = init, data  # type: ignore[attr-defined]
+    for module in (ray, data):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    from onmt_exhird.engines.ray import RayEngine
+
+    with pytest.raises(ExhirdError, match=f"^Ray cannot {what}: no room; give --address HOST:PORT of one that runs$"):
+        RayEngine(Loader(), 1, address)
 
 
 def test_an_empty_input_has_an_empty_folder() -> None:
@@ -368,6 +409,8 @@ def test_killed_at_random_and_resumed_the_bytes_are_the_same() -> None:
         ("pyspark", ["--engine", "spark"], "pip install 'onmt-exhird[spark]'"),
         ("none", ["--engine", "spark", "--address", "a:1"], "--address is about --engine ray"),
         ("none", ["--master", "local"], "--master is about --engine spark"),
+        ("none", ["--device", "xyz"], "--device xyz cannot be used"),
+        ("pyspark", ["--engine", "spark", "--device", "xyz"], "pip install 'onmt-exhird[spark]'"),
     ],
 )
 def test_what_is_not_installed_is_named_with_its_remedy(

@@ -92,6 +92,10 @@ def test_a_table_for_a_table(made: Any, capfdbinary: Any) -> None:
     assert generate("a.tsv", "--keep", "--top", "1") == 0
     rows = list(csv.DictReader(io.StringIO(capfdbinary.readouterr().out.decode())))
     assert (rows[0]["Abstract"], rows[0]["year"], rows[0]["keyphrases"]) == ("graphs, trees", "1", "planar")
+    Path("b.jsonl").write_text('{"text": "a", "by": ["É. A.", "B"], "year": 7, "place": null}\n')
+    assert generate("b.jsonl", "--format", "csv", "--keep") == 0
+    rows = list(csv.DictReader(io.StringIO(capfdbinary.readouterr().out.decode())))
+    assert (rows[0]["by"], rows[0]["year"], rows[0]["place"]) == ('["É. A.", "B"]', "7", "")
     Path("b.jsonl").write_text('{"text": "a", "x": 1}\n{"text": "b", "y": 1}\n')
     assert generate("b.jsonl", "--format", "csv", "--keep") == 2
     assert b"b.jsonl, line 2: the first record has no 'y'" in capfdbinary.readouterr().err
@@ -171,9 +175,10 @@ def test_highlights_are_the_spans_and_the_text_cannot_command_the_terminal(made:
 def test_only_options_that_are_given_reach_the_generator(made: Any, capfdbinary: Any) -> None:
     Path("a.txt").write_text("Planar\n" * 5)
     assert generate("a.txt", "--window", "all", "--max-phrases", "7", "--beam-size", "3", "--batch-size", "2") == 0
-    assert generate("a.txt", "--window", "0") == 0
+    assert generate("a.txt", "--window", "0") == generate("a.txt", "--window", "9" * 30) == 0
     assert made[0].calls == [(n, {"window": "all", "max_phrases": 7, "beam_size": 3}) for n in (2, 2, 1)]
     assert made[1].calls == [(5, {"window": 0})]
+    assert made[2].calls == [(5, {"window": "all"})]
 
 
 @pytest.mark.parametrize(
@@ -192,6 +197,7 @@ def test_only_options_that_are_given_reach_the_generator(made: Any, capfdbinary:
         (["a.txt", "--per-file", "--input-format", "csv"], "leave out --input-format"),
         (["empty", "--per-file"], "empty: the folder has no .txt"),
         (["a.txt", "--output", "empty"], "empty is a folder"),
+        (["a.txt", "--device", "xyz"], "--device xyz cannot be used: Expected one of cpu, cuda"),
     ],
 )
 def test_mistakes_are_a_sentence_before_any_work(made: Any, capfd: Any, arguments: list[str], sentence: str) -> None:
@@ -284,7 +290,7 @@ def test_a_device_is_written_to_as_it_is(made: Any) -> None:
 
 
 def test_what_has_arrived_goes_into_one_batch() -> None:
-    from onmt_exhird.cli.generate import Input, in_batches
+    from onmt_exhird.cli.inputs import Input, in_batches
     from onmt_exhird.documents import PipeLines
 
     reading, writing = os.pipe()
@@ -296,7 +302,7 @@ def test_what_has_arrived_goes_into_one_batch() -> None:
 
 
 def test_files_are_read_ahead_in_long_batches(tmp_path: Path) -> None:
-    from onmt_exhird.cli.generate import AHEAD, Input, in_batches
+    from onmt_exhird.cli.inputs import AHEAD, Input, in_batches
 
     path = tmp_path / "a.txt"
     path.write_text("x\n" * 50)
@@ -305,10 +311,10 @@ def test_files_are_read_ahead_in_long_batches(tmp_path: Path) -> None:
 
 
 def test_long_documents_are_not_read_ahead_without_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from onmt_exhird.cli import generate as verb
+    from onmt_exhird.cli import inputs
 
-    monkeypatch.setattr(verb, "LETTERS", 100)
+    monkeypatch.setattr(inputs, "LETTERS", 100)
     path = tmp_path / "a.jsonl"
     path.write_text((json.dumps({"title": "x" * 5, "text": "y" * 45}) + "\n") * 5)
-    sizes = [len(batch) for batch in verb.in_batches([verb.Input(FileLines(path), "jsonl")], Names(), 64)]
+    sizes = [len(batch) for batch in inputs.in_batches([inputs.Input(FileLines(path), "jsonl")], Names(), 64)]
     assert sizes == [2, 2, 1]

@@ -106,10 +106,18 @@ def test_no_verb_complains_of_a_reader_that_has_gone(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("planar\n")
     with open("/dev/full", "wb") as full:
-        process = start("generate", "a.txt", stdout=full, cwd=tmp_path)
-        err = process.communicate()[1]
-    assert process.returncode == 2
-    assert err == b"exhird generate: error: the output cannot be written: No space left on device\n"
+        for options, stdout in ([], full), (["--output", "/dev/full"], subprocess.PIPE):
+            process = start("generate", "a.txt", *options, stdout=stdout, cwd=tmp_path)
+            err = process.communicate()[1]
+            assert process.returncode == 2
+            assert err == b"exhird generate: error: the output cannot be written: No space left on device\n"
+
+
+def test_with_the_standard_error_closed_complaints_do_not_go_among_the_answers(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"planar\n\xff\n")
+    command = [*COMMAND, "generate", str(tmp_path / "a.txt"), "--keep-going", "--top", "1"]
+    done = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *command], stdout=subprocess.PIPE)
+    assert (done.stdout, done.returncode) == (b"planar\n\n", 3)
 
 
 def on_terminal(arguments: list[str], typed: bytes, **options: Any) -> tuple[bytes, int]:

@@ -18,7 +18,8 @@ import pytest
 from helpers.stock import unmeasured
 
 from onmt_exhird.cli import main, prepare
-from onmt_exhird.cli.prepare import Part, Tally, is_test, ordered_map
+from onmt_exhird.cli.parallel import IN_FLIGHT, ordered_map
+from onmt_exhird.cli.prepare import is_test
 from onmt_exhird.cli.whole_files import whole_files
 from onmt_exhird.errors import ExhirdError
 
@@ -312,11 +313,11 @@ def test_the_number_of_processes_changes_nothing(write: Any, monkeypatch: Any) -
     assert results[0] == results[1] == results[2] and len(results[0][0].splitlines()) == 41
 
 
-def double(setup: int, item: int) -> Part:
-    return Part(tally=Tally(read=setup * item))
+def multiply(setup: int, item: int) -> int:
+    return setup * item
 
 
-def die(setup: int, item: int) -> Part:
+def die(setup: int, item: int) -> None:
     os._exit(3)
 
 
@@ -329,9 +330,9 @@ def test_results_come_in_order_and_little_is_read_ahead(jobs: int) -> None:
             taken.append(item)
             yield item
 
-    for number, part in enumerate(ordered_map(double, 7, items(), jobs), start=1):
-        assert part.tally.read == 7 * number
-        assert len(taken) - number < jobs * prepare.IN_FLIGHT
+    for number, product in enumerate(ordered_map(multiply, 7, items(), jobs), start=1):
+        assert product == 7 * number
+        assert len(taken) - number < jobs * IN_FLIGHT
 
 
 def test_a_worker_that_is_killed_is_an_error_and_not_a_wait_for_ever() -> None:

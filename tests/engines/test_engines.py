@@ -141,7 +141,7 @@ def test_documents_that_kill_or_fail_become_error_records(engine: str) -> None:
         return RayEngine(load, 2) if engine == "ray" else SparkEngine(load, 2)
 
     with Folder(Path("out"), {}).opened() as folder:
-        failed = fill(folder, lambda: items, lambda: len(items), 300, Writer(Path("out"), "jsonl", to_dict), start)
+        failed = fill(folder, lambda: items, 300, Writer(Path("out"), "jsonl", to_dict), start)
     assert failed == 4
     records = [json.loads(line) for line in written().splitlines()]
     errors = {record["id"]: record["error"] for record in records if "error" in record}

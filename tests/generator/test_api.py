@@ -227,11 +227,26 @@ def test_options_are_the_models_own_unless_given(exhird: KeyphraseGenerator) -> 
     assert exhird(text) == exhird(text, window=1, beam_size=1, max_phrases=None)
     assert len(exhird(text, max_phrases=1)) <= 1
     assert exhird(text, window="all") == exhird(text, window=20)
-    for wrong in ({"beam_size": 0}, {"window": -1}, {"window": "some"}, {"max_phrases": "3"}, {"colour": 1}):
-        with pytest.raises(ExhirdError):
-            exhird(text, **wrong)
-    with pytest.raises(ExhirdError, match="batch_size"):
-        exhird.generate([text], batch_size=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"beam_size": 0}, "beam_size is 0; give at least 1"),
+        ({"batch_size": 0}, "batch_size is 0; give at least 1"),
+        ({"window": -1}, "window is -1; give a number of phrases, 0 for off, or 'all'"),
+        ({"window": "some"}, "window is 'some'; give a number, or 'all'"),
+        ({"max_phrases": 0}, "max_phrases is 0; give at least 1"),
+        ({"max_phrases": "3"}, "max_phrases is '3'; give a number"),
+        ({"exclude_phrases": 1}, "exclude_phrases is 1; give true or false"),
+        ({"colour": 1}, "unknown option colour; there are window, .*"),
+    ],
+)
+def test_a_wrong_option_is_named_as_it_was_given(
+    exhird: KeyphraseGenerator, options: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ExhirdError, match=f"^{sentence}$"):
+        exhird.generate(["A text"], **options)
 
 
 def test_attention_says_where_the_decoder_looked(generator: KeyphraseGenerator) -> None:

@@ -135,12 +135,37 @@ def test_the_card_marks_what_is_not_known(folder: Path) -> None:
 
 def test_export_takes_a_folder_too_and_a_card_of_ones_own(folder: Path, tmp_path: Path, capsys) -> None:
     (tmp_path / "card.md").write_text("# Mine\n")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "notes.txt").write_text("Mine\n")
     arguments = ["export", str(folder), str(tmp_path / "new"), "--card", str(tmp_path / "card.md"), "--name", "mine"]
     assert main([*arguments, "--window", "all", "--beam-size", "2", "--max-source", "50"]) == 0
-    assert "model.safetensors" in capsys.readouterr().out
+    names = ["README.md", "config.json", "model.safetensors", "vocab.txt"]
+    written = [line.removeprefix("written      ").partition(",")[0] for line in capsys.readouterr().out.splitlines()]
+    assert written == [str(tmp_path / "new" / name) for name in names]  # and not what stood there before
     generator = KeyphraseGenerator.from_pretrained(tmp_path / "new")
     assert (generator.name, generator.card) == ("mine", "# Mine\n")
     assert (generator.options.window, generator.options.beam_size) == (None, 2)
     assert generator.config["max_source"] == 50
-    assert main([*arguments, "--window", "some"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--window", "some"], "argument --window: 'some' is no window; give a number of phrases, 0 for off, or 'all'"),
+        (["--beam-size", "0"], "argument --beam-size: '0' is not a whole number from 1 on"),
+        (["--max-source", "0"], "argument --max-source: '0' is not a whole number from 1 on"),
+        (["--card", "none.md"], "the card none.md cannot be read: No such file or directory; name another file"),
+    ],
+)
+def test_what_export_cannot_do_is_told_with_its_option(
+    folder: Path, tmp_path: Path, options: list[str], sentence: str, capsys
+) -> None:
+    try:
+        code = main(["export", str(folder), str(tmp_path / "new"), *options])
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2 and sentence in capsys.readouterr().err and not (tmp_path / "new").exists()
+
+
+def test_export_of_nothing_is_refused(tmp_path: Path) -> None:
     assert main(["export", str(tmp_path / "nothing.pt"), str(tmp_path / "x")]) == 2

@@ -38,17 +38,22 @@ def test_the_least_that_makes_sense_is_taken(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"exclusive_window": -1}, "exclusive_window is -1"),
-        ({"min_phrases": -1}, "-min_phrases is -1"),
-        ({"min_phrases": 0, "max_phrases": 0}, "-max_phrases is 0"),
-        ({"min_phrases": 3, "max_phrases": 2}, "-max_phrases is 2"),
-        ({"max_phrase_words": 0}, "-max_phrase_words is 0"),
-        ({"max_length": 0}, "-max_length is 0"),
-        ({"exclude_stems": True}, "-exclude_stems .* -exclusive_search"),
+        ({"exclusive_window": -1}, "exclusive_window is -1; give 0 for off, or None for all phrases"),
+        ({"min_phrases": -1}, "min_phrases is -1; give at least 0"),
+        ({"min_phrases": 0, "max_phrases": 0}, "max_phrases is 0; give at least 1"),
+        (
+            {"min_phrases": 3, "max_phrases": 2},
+            "max_phrases is 2, but min_phrases is 3; raise the one, or lower the other",
+        ),
+        ({"max_phrase_words": 0}, "max_phrase_words is 0; give at least 1"),
+        ({"max_length": 0}, "max_length is 0; give at least 1"),
+        ({"exclude_stems": True}, "exclude_stems widens exclusive search, which is off; add exclusive_search"),
     ],
 )
-def test_what_makes_no_sense_is_an_error_that_names_it(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ExhirdError, match=message):
+def test_what_makes_no_sense_is_an_error_that_names_it_as_yaml_and_python_do(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ExhirdError, match=f"^{message}$"):
         SearchSettings(**options)
 
 

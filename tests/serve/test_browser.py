@@ -11,6 +11,8 @@ import pytest
 from helpers.browser import CONTRASTS, find, phrases, point, shading, wait
 from helpers.serve_fakes import FakeGenerator, command, serving
 
+from onmt_exhird.serve.limits import Limits
+
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.browser
 
@@ -228,8 +230,16 @@ def test_examples_and_files(page, tmp_path):
         data.items.add(new File([text], 'dropped.txt', {type: 'text/plain'}));
         document.getElementById('text').dispatchEvent(new DragEvent('drop', {dataTransfer: data, bubbles: true}));
     }"""
+    assert page.locator("#file").input_value() == ""  # so that the same one can be opened again
     page.evaluate(drop, "Dropped machines")
     wait(page, "document.querySelector('#marked').textContent === 'Dropped machines'")
+    left_to_the_box = """() => {
+        const data = new DataTransfer();
+        data.setData('text/plain', 'words of another window');
+        const event = new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true});
+        return document.getElementById('text').dispatchEvent(event);
+    }"""
+    assert page.evaluate(left_to_the_box)
     (tmp_path / "paper.pdf").write_bytes(b"%PDF")
     page.locator("#file").set_input_files(tmp_path / "paper.pdf")
     page.get_by_role("alert").get_by_text("Only plain text files").wait_for()
@@ -335,6 +345,34 @@ def test_only_the_last_of_quick_changes_is_shown_and_the_others_cost_nothing(pag
     generator.gate.set()
     wait(page, "!document.body.classList.contains('busy')")
     assert [options["window"] for _, options in generator.batches] == [1, 2, 4]  # 3 was taken back while it waited
+
+
+def test_a_change_while_phrases_fade_is_not_taken_back_by_asking_where_the_model_looked(page, generator):
+    slider = page.get_by_label("Keep phrases apart")
+    find(page, "Neural machines. " + "word after another word " * 500)
+    slider.fill("0")
+    page.get_by_text("neural again", exact=True).wait_for()
+    wait(page, "!document.body.classList.contains('busy')")
+    slider.fill("1")
+    page.locator("#list .leaving").wait_for()
+    generator.gate.clear()
+    slider.fill("0")
+    page.wait_for_timeout(600)  # the fading is over
+    generator.gate.set()
+    wait(page, "!document.body.classList.contains('busy')")
+    page.get_by_text("neural again", exact=True).wait_for()
+    asked = [(options["window"], options["attention"]) for _, options in generator.batches]
+    assert asked[:4] == [(1, False), (1, True), (0, False), (0, True)]
+    assert asked[-2:] == [(0, False), (0, True)]
+
+
+def test_no_more_is_asked_for_than_the_server_takes_with_attention(open_page, generator):
+    with serving(generator, Limits(bytes=600)) as server:
+        page = open_page(server)
+        page.get_by_text("Model: fake.").wait_for()
+        find(page, TEXT)  # of few words, and of more than 60 characters
+        page.get_by_text("It is too long to show where the model looked.").wait_for()
+    assert [options["attention"] for _, options in generator.batches] == [False]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from helpers.serve_fakes import FakeGenerator, ask, post, serving, until
 
+from onmt_exhird.cli import main
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.serve.limits import Limits
 from onmt_exhird.serve.server import Server
@@ -140,6 +141,21 @@ def test_a_port_that_is_taken_is_said_with_the_remedy(server):
         Server(FakeGenerator, "no.such.name.invalid", 0, Limits())
     with pytest.raises(ExhirdError, match="choose another --port"):
         Server(FakeGenerator, "127.0.0.1", 70_000, Limits())
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("--allow-host", "https://example.org", "give the name alone"),
+        ("--allow-host", "example.org:8443", "give the name alone"),
+        ("--max-megabytes", "0", "is not between 0.001 and 1000"),
+        ("--port", "70000", "there is no port 70000"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_refused_at_once(option, value, sentence, capsys):
+    assert main(["serve", option, value]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("exhird serve: error: ") and sentence in said
 
 
 def test_bodies_that_are_too_large_are_refused_and_the_server_stays(server):

@@ -194,8 +194,8 @@ def test_predictions_of_too_few_documents_are_refused(tool, files, tmp_path):
         ({"--model": "nowhere.pt"}, "nowhere.pt is no file; give a checkpoint"),
         ({"--src": "nowhere.src"}, "nowhere.src cannot be read"),
         ({"--gold": "nowhere.tgt"}, "nowhere.tgt cannot be read"),
-        ({"--windows": "-1"}, "-exclusive_window is -1"),
-        ({"--windows": "some"}, "-exclusive_window is 'some'; give a number of phrases, 0 for off, or 'all'"),
+        ({"--windows": "-1"}, "'-1' is no window"),
+        ({"--windows": "some"}, "'some' is no window; give a number of phrases, 0 for off, or 'all'"),
     ],
 )
 def test_mistakes_are_one_sentence_and_status_2(tool, files, capsys, change, message):

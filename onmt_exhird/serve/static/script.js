@@ -5,7 +5,7 @@ import { EXAMPLES } from "./examples.js";
 import { drawPhrases } from "./phrases.js";
 import { drawLook, drawText } from "./reading.js";
 import { askKeyphrases, askModel } from "./service.js";
-import { asDocument, countWords, endOf, unitsOf } from "./text.js";
+import { asDocument, countWords, decode, endOf, unitsOf } from "./text.js";
 
 const WINDOWS = [0, 1, 2, 3, 4, 5, "all"];
 const SHORT = 1500; // words up to which it takes no noticeable time to ask at once where the model looked
@@ -52,28 +52,30 @@ async function find() {
     at("text").focus();
     return;
   }
-  const short = countWords(text) <= SHORT;
+  const window = currentWindow();
+  const explainable = text.length <= limits.bytes / limits.effort; // with attention, the server takes no longer ones
+  const short = explainable && countWords(text) <= SHORT;
   say("Reading …");
   document.body.classList.add("busy");
-  const result = await request(text, short);
+  const result = await request(text, window, short);
   if (!result) return;
   await show(text, result);
-  if (short) return;
-  if (text.length <= limits.bytes / limits.effort) await explain(text);
+  if (short || running) return; // or somebody has asked for something else meanwhile
+  if (explainable) await explain(text, window);
   else say(`${at("status").textContent} It is too long to show where the model looked.`);
 }
 
 // Of a long text, the phrases are shown first, and where the model looked for them when that is known.
-async function explain(text) {
+async function explain(text, window) {
   const mine = shown;
-  const result = await request(text, true);
+  const result = await request(text, window, true);
   if (!result || shown !== mine) return;
   mine.result = result;
   mine.phrases.forEach((phrase, i) => (phrase.attention = result.keyphrases[i]?.attention));
   draw();
 }
 
-async function request(text, attention) {
+async function request(text, window, attention) {
   running?.abort();
   running = new AbortController();
   const mine = running;
@@ -81,8 +83,7 @@ async function request(text, attention) {
     if (new Blob([text]).size > limits.bytes) {
       throw new Error(`The text is larger than ${limits.bytes.toLocaleString("en")} bytes, the most this server takes.`);
     }
-    const options = { window: currentWindow(), attention };
-    const result = await askKeyphrases(asDocument(text), options, mine.signal);
+    const result = await askKeyphrases(asDocument(text), { window, attention }, mine.signal);
     tell("");
     return result;
   } catch (error) {
@@ -214,18 +215,19 @@ async function onCopy(event) {
   say(done ? `Copied ${kept.length} ${kept.length === 1 ? "phrase" : "phrases"}.` : "The browser does not let this page copy; take it from the box.");
 }
 
+// A file anywhere on the page; a piece of text is the box's own affair.
+function onDrop(event) {
+  const [file] = event.dataTransfer.files;
+  if (!file && event.target === at("text")) return;
+  event.preventDefault();
+  take(file);
+}
+
 async function take(file) {
   if (!file) return;
   if (!/\.txt$/i.test(file.name) && file.type !== "text/plain") return tell("Only plain text files (.txt) can be read here.");
   if (file.size > limits.bytes) return tell(`The file is larger than ${limits.bytes.toLocaleString("en")} bytes, the most this server takes.`);
-  const data = await file.arrayBuffer();
-  let text;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(data);
-  } catch {
-    text = new TextDecoder("windows-1252").decode(data);
-  }
-  useText(text);
+  useText(decode(await file.arrayBuffer()));
 }
 
 function useText(text) {
@@ -268,9 +270,12 @@ function wire() {
     at("examples").append(button);
   }
   at("open").addEventListener("click", () => at("file").click());
-  at("file").addEventListener("change", () => take(at("file").files[0]));
+  at("file").addEventListener("change", () => {
+    take(at("file").files[0]);
+    at("file").value = ""; // else the same file, chosen again, would be no change
+  });
   addEventListener("dragover", (event) => event.preventDefault());
-  addEventListener("drop", (event) => (event.preventDefault(), take(event.dataTransfer.files[0])));
+  addEventListener("drop", onDrop);
   at("again").addEventListener("click", find);
   at("end").addEventListener("click", unpoint);
   at("list").addEventListener("pointerover", onPointer);

@@ -8,6 +8,15 @@ export function unitsOf(text) {
   return (place) => units[Math.min(place, units.length - 1)];
 }
 
+// The text in a file's bytes: UTF-8, or what is no UTF-8 as Windows writes it in the West.
+export function decode(data) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(data);
+  } catch {
+    return new TextDecoder("windows-1252").decode(data);
+  }
+}
+
 export function countWords(text) {
   return (text.match(/\S+/g) || []).length;
 }
