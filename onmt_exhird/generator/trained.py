@@ -13,8 +13,12 @@ from onmt_exhird.errors import ExhirdError
 from onmt_exhird.nn.model import Architecture, KeyphraseModel, SpecialIds
 from onmt_exhird.search import SearchSettings
 from onmt_exhird.search.phrases import StreamIds
+from onmt_exhird.search.settings import UNFILLABLE
 from onmt_exhird.stream import UNK
 from onmt_exhird.textmodel import TextModel
+
+
+MOST = {"max_phrases": 10_000, "max_phrase_words": 1_000, "beam_size": 100}  # so that a slip of the hand ends at once
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,14 @@ class Options:
             raise ExhirdError(f"window is {self.window}; give a number of phrases, 0 for off, or 'all'")
         if self.beam_size < 1:
             raise ExhirdError(f"beam_size is {self.beam_size}; give at least 1")
+        for name, most in MOST.items():
+            if getattr(self, name) > most:
+                raise ExhirdError(f"{name} is {getattr(self, name)}; give at most {most}")
         self.search()  # which knows what the others may be, and has the same names for them
 
     def search(self) -> SearchSettings:
         return SearchSettings(
-            exclusive_window=self.window,
+            exclusive_window=None if self.window is None or self.window >= UNFILLABLE else self.window,
             max_phrases=self.max_phrases,
             max_phrase_words=self.max_phrase_words,
             exclude_phrases=self.exclude_phrases,

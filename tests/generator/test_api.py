@@ -226,7 +226,7 @@ def test_options_are_the_models_own_unless_given(exhird: KeyphraseGenerator) -> 
     text = " ".join(WORDS)
     assert exhird(text) == exhird(text, window=1, beam_size=1, max_phrases=None)
     assert len(exhird(text, max_phrases=1)) <= 1
-    assert exhird(text, window="all") == exhird(text, window=20)
+    assert exhird(text, window="all") == exhird(text, window=20) == exhird(text, window=10**30)
 
 
 @pytest.mark.parametrize(
@@ -238,6 +238,9 @@ def test_options_are_the_models_own_unless_given(exhird: KeyphraseGenerator) -> 
         ({"window": "some"}, "window is 'some'; give a number, or 'all'"),
         ({"max_phrases": 0}, "max_phrases is 0; give at least 1"),
         ({"max_phrases": "3"}, "max_phrases is '3'; give a number"),
+        ({"max_phrases": 10**9}, "max_phrases is 1000000000; give at most 10000"),
+        ({"max_phrase_words": 10**9}, "max_phrase_words is 1000000000; give at most 1000"),
+        ({"beam_size": 50_000}, "beam_size is 50000; give at most 100"),
         ({"exclude_phrases": 1}, "exclude_phrases is 1; give true or false"),
         ({"colour": 1}, "unknown option colour; there are window, .*"),
     ],
