@@ -17,7 +17,6 @@ from onmt_exhird.search.settings import UNFILLABLE
 from onmt_exhird.stream import UNK
 from onmt_exhird.textmodel import TextModel
 
-
 MOST = {"max_phrases": 10_000, "max_phrase_words": 1_000, "beam_size": 100}  # so that a slip of the hand ends at once
 
 
