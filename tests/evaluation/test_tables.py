@@ -107,6 +107,12 @@ def test_every_score_is_shown(form):
     assert all(name in shown for name in ("@5", "@10", "@M", "@O", "DupRatio", "PK", "AK", "micro", "3 documents"))
 
 
+@pytest.mark.parametrize("form", ["text", "json", "latex", "markdown", "csv"])
+def test_a_data_set_that_the_paper_does_not_have_is_an_error(form):
+    with pytest.raises(ExhirdError, match="the paper has no data set 'kp2k'; it has inspec, krapivin, semeval, kp20k"):
+        render(evaluate(SOURCES, GOLD, OURS), form, "kp2k")
+
+
 def test_an_unknown_format_is_an_error():
     with pytest.raises(ExhirdError, match="unknown format 'xml'; the valid ones are text, json, latex, markdown, csv"):
         render(evaluate(SOURCES, GOLD, OURS), "xml")
