@@ -41,7 +41,6 @@ RECIPES = Path(__file__).resolve().parents[1] / "recipes" / "kp20k"
 EXHIRD, SEQUENTIAL = "exhird", "catseq"
 ROWS = (("ExHiRD-h", EXHIRD, True), ("w/o HRD", SEQUENTIAL, True), ("w/o ES", EXHIRD, False))
 """Name, model, whether with exclusive search."""
-HEADS = ("F1@M", "F1@5", "#PK", "F1@M", "F1@5", "#AK", "DupRatio")
 GROUPS = (("", 1), ("present", 3), ("absent", 3), ("", 1))
 SHOWN = ("] Step ", "Validation at step", "learning rate", "Saving checkpoint")  # of a training's log
 
@@ -200,11 +199,11 @@ def decode(
 
 
 def make_table(evaluation: Evaluation, title: str, with_paper: bool) -> Table:
-    from onmt_exhird.evaluation.layout import paper_number, score_number
+    from onmt_exhird.evaluation.layout import paper_number, score_head, score_number
     from onmt_exhird.evaluation.paper import ABLATION_TABLE, STUDY_KEYS, paper_rows
     from onmt_exhird.evaluation.tables import Table
 
-    table = Table(title, ("model", *HEADS), GROUPS)
+    table = Table(title, ("model", *map(score_head, STUDY_KEYS)), GROUPS)
     for system in evaluation.systems:
         table.add(system.name, *(score_number(system, key) for key in STUDY_KEYS))
         if len(table.rows) == 1:

@@ -35,16 +35,6 @@ WINDOWS = ("0", "1", "2", "3", "4", "5", "all")
 BEAMS = (1, 4)
 OF_THE_MODEL = ("transforms", "_all_transform", "keyphrase_text")  # options that a model brings with it
 
-# The paper's columns: head, score, digits.
-COLUMNS = (
-    ("F1@M", "present/F1@M", 4),
-    ("F1@5", "present/F1@5", 4),
-    ("#PK", "num_present", 2),
-    ("F1@M", "absent/F1@M", 4),
-    ("F1@5", "absent/F1@5", 4),
-    ("#AK", "num_absent", 2),
-    ("DupRatio", "dup_ratio", 4),
-)
 GROUPS = (("", 2), ("present", 3), ("absent", 3), ("", 2))
 
 CURVES = (("DupRatio", "dup_ratio"), ("F1@M, present", "present/F1@M"), ("F1@M, absent", "absent/F1@M"))
@@ -196,19 +186,19 @@ def count_changed(predictions: dict[Setting, list[list[Phrase]]]) -> dict[Settin
 
 
 def make_table(title: str, results: dict[Setting, SystemResult], changed: dict[Setting, int]) -> Table:
-    from onmt_exhird.evaluation.paper import ORACLE_KEYS
-    from onmt_exhird.evaluation.tables import Number, Table
+    from onmt_exhird.evaluation.layout import gold_number, score_head, score_number
+    from onmt_exhird.evaluation.paper import STUDY_KEYS
+    from onmt_exhird.evaluation.tables import Table
 
-    table = Table(title, ("search", "K", *(head for head, _, _ in COLUMNS), "changed"), GROUPS)
+    table = Table(title, ("search", "K", *map(score_head, STUDY_KEYS), "changed"), GROUPS)
     for setting, result in results.items():
         if table.rows and table.rows[-1][0] != setting.search:
             table.add_rule()
-        numbers = [Number(result[key], digits=digits) for _, key, digits in COLUMNS]
+        numbers = [score_number(result, key) for key in STUDY_KEYS]
         table.add(setting.search, setting.label, *numbers, str(changed[setting]) if setting in changed else None)
     table.add_rule()
     of_gold = next(iter(results.values()))
-    gold = [Number(of_gold[ORACLE_KEYS[key]], digits=2) if key in ORACLE_KEYS else None for _, key, _ in COLUMNS]
-    table.add("(gold)", None, *gold, None)
+    table.add("(gold)", None, *(gold_number(of_gold, key) for key in STUDY_KEYS), None)
     return table
 
 
