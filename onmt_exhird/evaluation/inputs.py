@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from glob import glob
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any, TypeVar
 
 from onmt_exhird.corpus import join_source
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.records import Keys, is_gzip
+from onmt_exhird.records import BROKEN_GZIP, Keys, is_gzip
 from onmt_exhird.stream import Phrase, read_leniently
 from onmt_exhird.text import ENGLISH, TextRules, tokenize_phrase
 
@@ -46,8 +45,9 @@ def _lines(path: str) -> Iterator[str]:
                         f"{path}, line {number} is not UTF-8 (byte {error.start + 1}); convert the file to UTF-8"
                     ) from None
                 yield text.rstrip("\r\n")
-    except (OSError, EOFError, zlib.error) as error:
-        raise ExhirdError(f"{path} cannot be read ({error}); give an existing, readable file") from None
+    except (OSError, *BROKEN_GZIP) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ExhirdError(f"{path} cannot be read ({reason}); give an existing, readable file") from None
 
 
 def _read(

@@ -49,6 +49,11 @@ def test_markdown_escapes_what_it_would_read(table):
     ]
 
 
+def test_markdown_titles_are_not_read_as_emphasis():
+    table = Table("run*.pred beside a_b", ["system"])
+    assert to_markdown(table).startswith("**run\\*.pred beside a\\_b**")
+
+
 def test_latex_has_the_papers_subscripts(table):
     lines = to_latex(table).splitlines()
     assert "a\\_b & 0.500\\textsubscript{12} & 12.50 \\\\" in lines
