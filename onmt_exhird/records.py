@@ -18,6 +18,7 @@ from onmt_exhird.corpus import Unusable, split_keywords, title_key
 from onmt_exhird.errors import ExhirdError
 
 ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 MAX_RECORD = 1 << 24  # bytes; what is longer is no record, but a file without line ends or a closing bracket
 _CHUNK = 1 << 16
 _BLANKS = " \t\r\n"
@@ -41,16 +42,25 @@ class Record(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """The names of a record's keys; where there are several, the first one that the record has is taken."""
+    """The names of a record's keys; where there are several, the first one that holds something is taken."""
 
     title: tuple[str, ...] = ("title",)
     text: tuple[str, ...] = ("abstract", "text")
     keywords: tuple[str, ...] = ("keywords", "keyword", "keyphrases")
 
 
+def is_gzip(path: Path | str) -> bool:
+    """Whether a file's name says that it is compressed.
+
+    >>> is_gzip("papers.jsonl.gz"), is_gzip("PAPERS.JSONL.GZ"), is_gzip("papers.jsonl")
+    (True, True, False)
+    """
+    return str(path).lower().endswith(".gz")
+
+
 def check_input(path: Path) -> None:
     """Raise an `ExhirdError` unless this is a file with a known ending."""
-    if not path.name.endswith(ENDINGS):
+    if not path.name.lower().endswith(ENDINGS):
         raise ExhirdError(f"{path}: unknown file ending; records are read from {', '.join(ENDINGS)}")
     if not path.exists():
         raise ExhirdError(f"{path}: no such file")
@@ -66,7 +76,7 @@ def read_records(path: Path, advance: Callable[[int], object] = lambda size: Non
     """
     try:
         with path.open("rb") as file:
-            data: Any = gzip.GzipFile(fileobj=file) if path.name.endswith(".gz") else file
+            data: Any = gzip.GzipFile(fileobj=file) if is_gzip(path) else file
             told = 0
             for record in _cut(data, path):
                 yield record
@@ -83,7 +93,7 @@ def _cut(data: IO[bytes], path: Path) -> Iterator[RawRecord]:
     unit, number, found = "line", 0, False
     try:
         _rewind(data)
-        in_lines = path.name.removesuffix(".gz").endswith(".jsonl") or _has_lines(data)
+        in_lines = path.name.lower().removesuffix(".gz").endswith(".jsonl") or _has_lines(data)
         _rewind(data)
         unit = "line" if in_lines else "record"
         pieces = _cut_lines(data) if in_lines else _cut_values(_Window(data))
@@ -93,7 +103,7 @@ def _cut(data: IO[bytes], path: Path) -> Iterator[RawRecord]:
                 found = True
         if not found:
             yield RawRecord(f"{path}", b"", "the file has no records")
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except BROKEN_GZIP as error:
         yield RawRecord(f"{path}, {unit} {number + 1}", b"", f"the gzip data is broken: {error}")
     except ValueError as error:
         yield RawRecord(f"{path}, {unit} {number + 1}", b"", str(error))
@@ -122,7 +132,7 @@ def _has_lines(data: IO[bytes]) -> bool:
     try:
         window.next_sign()
         return b"\n" not in window.take_value()
-    except (ValueError, EOFError, gzip.BadGzipFile, zlib.error):
+    except (ValueError, *BROKEN_GZIP):
         return True  # no object begins here; data that breaks off does so again when it is read, line by line
 
 
@@ -233,11 +243,16 @@ def parse_object(data: bytes) -> dict[str, Any]:
 
 
 def _take(record: dict[str, Any], names: tuple[str, ...]) -> tuple[str, Any]:
-    """The first of the keys that the record has, and its value."""
-    for name in names:
-        if name in record:
-            return name, record[name]
-    raise Unusable("missing key", f"no key {' or '.join(map(repr, names))}; there is {', '.join(map(repr, record))}")
+    """The first of the keys that holds something, neither null nor an empty string, and its value.
+
+    Where all that are there are empty, the first of them.
+    """
+    there = [name for name in names if name in record]
+    if not there:
+        have = ", ".join(map(repr, record)) or "none"
+        raise Unusable("missing key", f"no key {' or '.join(map(repr, names))}; there is {have}")
+    name = next((name for name in there if record[name] not in (None, "")), there[0])
+    return name, record[name]
 
 
 def take_text(record: dict[str, Any], names: tuple[str, ...]) -> str:

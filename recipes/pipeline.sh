@@ -3,6 +3,27 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+# The options of training_option but for the files, for the recipes' own usage.
+training_usage() { # DEFAULT-OF-OUTPUT DEFAULT-OF-SEEDS
+  local sequential=''
+  [[ " $models " != *' exhird-s '* ]] || sequential=', and for exhird-s 0'
+  cat <<TEXT
+  --output DIR       what is made goes here; default: $1
+  --model MODEL      ${models// /, }; default: exhird-h
+  --seeds N,N        one model for each; default: $2
+  --minutes N        train each at most so long, then validate, save and go on; default 0: to the end
+  --vocab-size N     so many of the most frequent words; default: $vocab_words
+  --subwords N       instead of words, about N pieces of them (docs/languages.md); with --tokenizer pyonmttok, or
+                     --subword-type bpe, other ones than sentencepiece's unigram
+  --language CODE    such as de or zh, and --case, --accents, --digits, as exhird prepare has them; default: en
+  --windows K,K      of exclusive search, also 'all'; 0 is without; default: 0,1$sequential
+  --stage NAME,NAME  only these: ${all_stages// /, }
+  --gpu              use the first GPU
+  --dry-run          only show the commands
+  --                 what follows is for onmt_train, over the settings of recipes/$recipe/MODEL.yaml
+TEXT
+}
+
 # --- preparing -------------------------------------------------------------------------------------------------------
 
 # The prepared files of a split. Files among the options are inputs too.

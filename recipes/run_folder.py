@@ -20,8 +20,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from onmt_exhird.report.curves import read_curve
+
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}) [A-Z]+\] (.*)")
-_VALIDATED = re.compile(r"Validation at step (\d+): perplexity ([^\s,;]+)")
 STAGES = ".stages"  # a file for each stage that a recipe has completed: its command, then its inputs
 COMMAND = "command: "
 
@@ -30,14 +31,14 @@ COMMAND = "command: "
 class Log:
     """What a log says of training, which may have been interrupted and resumed."""
 
-    perplexities: dict[int, float] = field(default_factory=dict)  # at each step; a step done again counts anew
+    perplexities: dict[int, float] = field(default_factory=dict)  # at each validated step
     minutes: float = 0.0  # that went into the checkpoints
     time_was_up: bool = False
     stopped_by: str = ""  # a signal; onmt_train then ends as if all were well
 
 
 def read_log(path: Path) -> Log:
-    log = Log()
+    log = Log(read_curve(path))
     before = 0.0  # minutes of the sessions before
     begun: datetime | None = None
     if not path.exists():
@@ -48,8 +49,6 @@ def read_log(path: Path) -> Log:
         time, message = datetime.strptime(stamped[1], "%Y-%m-%d %H:%M:%S,%f"), stamped[2]
         if message.startswith("Start training loop"):
             begun, before, log.time_was_up, log.stopped_by = time, log.minutes, False, ""
-        elif validated := _VALIDATED.match(message):
-            log.perplexities[int(validated[1])] = float(validated[2])
         elif message.startswith("Saving checkpoint") and begun:
             log.minutes = before + (time - begun).total_seconds() / 60
         elif "of -train_minutes are over" in message:

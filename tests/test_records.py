@@ -230,6 +230,13 @@ def test_progress_adds_up_to_the_size_of_the_file(tmp_path: Path, name: str) -> 
     assert sum(consumed) == path.stat().st_size
 
 
+def test_endings_may_be_capitals(tmp_path: Path) -> None:
+    path = tmp_path / "A.JSON.GZ"
+    path.write_bytes(gzip.compress(json.dumps(RECORDS).encode()))
+    check_input(path)
+    assert [json.loads(raw.json) for raw in read_records(path)] == RECORDS
+
+
 @pytest.mark.parametrize(
     ("name", "reason"),
     [("a.txt", "unknown file ending"), ("gone.jsonl", "no such file"), ("folder.json", "not a file")],
@@ -251,6 +258,8 @@ def test_an_input_that_cannot_be_one_is_refused_by_name(tmp_path: Path, name: st
         ({"title": "a", "text": "b", "keyphrases": ["c", "d"]}, Record("a", "b", ["c", "d"])),
         ({"title": None, "abstract": "b", "text": "c", "keywords": None}, Record("", "b", [])),
         ({"title": "a", "abstract": "", "keywords": ""}, Record("a", "", [])),
+        ({"title": "a", "abstract": None, "text": "b", "keywords": "", "keyword": "c"}, Record("a", "b", ["c"])),
+        ({"title": "a", "abstract": "b", "keywords": [], "keyword": "c"}, Record("a", "b", [])),
     ],
 )
 def test_title_body_and_keyphrases_are_taken_from_a_record(record: dict[str, Any], expected: Record) -> None:
@@ -273,6 +282,7 @@ def test_the_names_of_the_keys_can_be_chosen() -> None:
         (b'[{"title": "a"}]', "not a record", "but a list; a list of records belongs into a .json file"),
         (b'{"abstract": "b", "keywords": []}', "missing key", "no key 'title'; there is 'abstract', 'keywords'"),
         (b'{"title": "a", "keywords": []}', "missing key", "no key 'abstract' or 'text'"),
+        (b"{}", "missing key", "no key 'title'; there is none"),
         (b'{"title": "a", "text": "b"}', "missing key", "no key 'keywords' or 'keyword' or 'keyphrases'"),
         (b'{"title": 3, "text": "b", "keywords": []}', "not a record", "'title' is not a string but a number"),
         (b'{"title": "a", "text": "b", "keywords": [1]}', "not a record", "neither a list of strings nor a string"),

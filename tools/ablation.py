@@ -28,8 +28,9 @@ from typing import TYPE_CHECKING
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "recipes"))
 
+from arguments import positive
+from decoding import Decoder, Setting, Store, decode_all
 from run_folder import best_step, checkpoints, read_log
-from window_study import Decoder, Setting, Store, decode_all
 
 from onmt_exhird.errors import ExhirdError
 
@@ -41,7 +42,6 @@ RECIPES = Path(__file__).resolve().parents[1] / "recipes" / "kp20k"
 EXHIRD, SEQUENTIAL = "exhird", "catseq"
 ROWS = (("ExHiRD-h", EXHIRD, True), ("w/o HRD", SEQUENTIAL, True), ("w/o ES", EXHIRD, False))
 """Name, model, whether with exclusive search."""
-HEADS = ("F1@M", "F1@5", "#PK", "F1@M", "F1@5", "#AK", "DupRatio")
 GROUPS = (("", 1), ("present", 3), ("absent", 3), ("", 1))
 SHOWN = ("] Step ", "Validation at step", "learning rate", "Saving checkpoint")  # of a training's log
 
@@ -101,7 +101,7 @@ def run(command: str, options: Sequence[object], log: Path) -> None:
 
 
 def once(marker: Path, made_from: object, work: Callable[[], None], what: str) -> None:
-    """Do a work that was not completed before from the same."""
+    """Do some work, unless its marker says that it was completed before; stop if it was begun from something else."""
     digest = hashlib.sha256(json.dumps(made_from).encode()).hexdigest()
     begun = marker.with_suffix(".begun")
     if begun.exists() and begun.read_text() != digest:
@@ -119,7 +119,8 @@ def once(marker: Path, made_from: object, work: Callable[[], None], what: str) -
 
 
 def checksum(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def train(args: argparse.Namespace, corpus: Corpus, model: str, config: Path, seed: int) -> Path:
@@ -200,11 +201,11 @@ def decode(
 
 
 def make_table(evaluation: Evaluation, title: str, with_paper: bool) -> Table:
-    from onmt_exhird.evaluation.layout import paper_number, score_number
+    from onmt_exhird.evaluation.layout import paper_number, score_head, score_number
     from onmt_exhird.evaluation.paper import ABLATION_TABLE, STUDY_KEYS, paper_rows
     from onmt_exhird.evaluation.tables import Table
 
-    table = Table(title, ("model", *HEADS), GROUPS)
+    table = Table(title, ("model", *map(score_head, STUDY_KEYS)), GROUPS)
     for system in evaluation.systems:
         table.add(system.name, *(score_number(system, key) for key in STUDY_KEYS))
         if len(table.rows) == 1:
@@ -257,7 +258,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--gold-stemmed", action="store_true", help="the gold is already stemmed, as SemEval's is")
     parser.add_argument("--format", choices=("text", "markdown", "latex", "json"), default="text")
     parser.add_argument("--paper", action="store_true", help="add the paper's rows, which are for SemEval")
-    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="of decoding (default: %(default)s)")
+    parser.add_argument(
+        "--batch-size", type=positive, default=32, metavar="N", help="of decoding (default: %(default)s)"
+    )
     models = parser.add_argument_group("models to train")
     models.add_argument("--config", type=Path, default=RECIPES / "exhird.yaml", metavar="YAML", help="of ExHiRD")
     models.add_argument(
@@ -266,7 +269,7 @@ def build_parser() -> argparse.ArgumentParser:
     models.add_argument(
         "--seeds", type=int, nargs="+", default=[3435], metavar="N", help="one run each (default: 3435)"
     )
-    models.add_argument("--steps", type=int, metavar="N", help="of training (default: the configuration's)")
+    models.add_argument("--steps", type=positive, metavar="N", help="of training (default: the configuration's)")
     trained = parser.add_argument_group("or trained ones, a checkpoint for each seed")
     trained.add_argument("--exhird", type=Path, nargs="+", default=[], metavar="FILE")
     trained.add_argument("--sequential", type=Path, nargs="+", default=[], metavar="FILE")

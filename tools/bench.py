@@ -21,6 +21,7 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+from arguments import positive
 from benchmarks.clock import Stopwatch, capability, machine_load, processor, say
 
 from onmt_exhird.errors import ExhirdError
@@ -46,13 +47,6 @@ the plain implementation (tools/benchmarks/reference_model.py, tools/benchmarks/
   decode    greedy, a document at a time, the whole distribution at every step
   prepare, evaluate   one process that stems every word where it stands and looks for phrases at every position
 """
-
-
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -10,20 +10,18 @@ stopped: what has been decoded with the same checkpoint, documents and settings 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib.util
 import json
-import os
-import pickle
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from onmt_exhird import __version__
+from arguments import positive
+from decoding import Decoder, Setting, Store, decode_all
+
 from onmt_exhird.errors import ExhirdError
 
 if TYPE_CHECKING:
@@ -33,155 +31,11 @@ if TYPE_CHECKING:
 
 WINDOWS = ("0", "1", "2", "3", "4", "5", "all")
 BEAMS = (1, 4)
-OF_THE_MODEL = ("transforms", "_all_transform", "keyphrase_text")  # options that a model brings with it
 
-# The paper's columns: head, score, digits.
-COLUMNS = (
-    ("F1@M", "present/F1@M", 4),
-    ("F1@5", "present/F1@5", 4),
-    ("#PK", "num_present", 2),
-    ("F1@M", "absent/F1@M", 4),
-    ("F1@5", "absent/F1@5", 4),
-    ("#AK", "num_absent", 2),
-    ("DupRatio", "dup_ratio", 4),
-)
 GROUPS = (("", 2), ("present", 3), ("absent", 3), ("", 2))
 
 CURVES = (("DupRatio", "dup_ratio"), ("F1@M, present", "present/F1@M"), ("F1@M, absent", "absent/F1@M"))
 STYLES = (("#0072B2", "o", "-"), ("#D55E00", "s", "--"), ("#009E73", "^", ":"), ("#CC79A7", "D", "-."))
-
-# What reading another kind of file may raise.
-NOT_A_CHECKPOINT = (RuntimeError, ValueError, LookupError, AttributeError, TypeError, EOFError, pickle.UnpicklingError)
-
-Decode: TypeAlias = Callable[[Sequence[str], "Setting"], list[str]]
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One search of the study.
-
-    >>> Setting(beam=4, window=None).name
-    'beam 4, K = all'
-    >>> Setting(beam=1, window=2).options()
-    ['-beam_size', '1', '-exclusive_search', '-exclusive_window', '2']
-    """
-
-    beam: int
-    window: int | None
-    exclude_stems: bool = False
-    exclude_phrases: bool = False
-
-    @property
-    def search(self) -> str:
-        return "greedy" if self.beam == 1 else f"beam {self.beam}"
-
-    @property
-    def label(self) -> str:
-        return "all" if self.window is None else str(self.window)
-
-    @property
-    def name(self) -> str:
-        return f"{self.search}, K = {self.label}"
-
-    def options(self) -> list[str]:
-        """The options of ``onmt_translate``."""
-        options = ["-beam_size", str(self.beam)]
-        if self.window != 0:
-            options += ["-exclusive_search", "-exclusive_window", self.label]
-        return options + ["-exclude_stems"] * self.exclude_stems + ["-exclude_phrases"] * self.exclude_phrases
-
-
-class Decoder:
-    """The search of ``onmt_translate``, with the model loaded once for all settings."""
-
-    def __init__(self, model: Path, batch_size: int) -> None:
-        from onmt.inference_engine import InferenceEnginePY
-        from onmt.utils.logging import logger
-
-        # Upstream writes predictions as it goes; here they are only taken from memory.
-        common = ["-model", model, "-src", os.devnull, "-output", os.devnull, "-batch_size", batch_size]
-        self._common = [str(option) for option in common]
-        try:
-            self._engine = InferenceEnginePY(self._parse([]))
-        except NOT_A_CHECKPOINT as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise ExhirdError(f"{model} cannot be loaded as a checkpoint of onmt_train ({reason})") from None
-        logger.setLevel("WARNING")
-        self.translator = self._engine.translator
-        self._of_model = {name: getattr(self._engine.opt, name) for name in OF_THE_MODEL}
-
-    def _parse(self, options: Sequence[str]) -> argparse.Namespace:
-        from onmt.opts import translate_opts
-        from onmt.utils.parse import ArgumentParser
-
-        parser = ArgumentParser()
-        translate_opts(parser)
-        opt = parser.parse_args([*self._common, *options])
-        ArgumentParser.validate_translate_opts(opt)
-        ArgumentParser._get_all_transform_translate(opt)
-        ArgumentParser._validate_transforms_opts(opt)
-        ArgumentParser.validate_translate_opts_dynamic(opt)
-        return opt
-
-    def __call__(self, sources: Sequence[str], setting: Setting) -> list[str]:
-        """The best prediction for each source, a stream."""
-        from onmt_exhird.bridge.translator import constraint_for
-
-        engine, translator = self._engine, self.translator
-        engine.opt = opt = self._parse(setting.options())
-        for name in OF_THE_MODEL:
-            setattr(opt, name, self._of_model[name])
-        translator.beam_size = opt.beam_size
-        translator.constraint = constraint_for(engine.vocabs["tgt"], opt, translator.text, translator._dev)
-        _, predictions = engine.infer_list(list(sources))
-        return [best[0] for best in predictions]
-
-
-class Store:
-    """A study's prediction files. The name of each says what it was made from."""
-
-    def __init__(self, folder: Path, model: Path, sources: Sequence[str]) -> None:
-        stat = model.stat()
-        documents = hashlib.sha256("\n".join(sources).encode()).hexdigest()
-        self._made_from = [__version__, model.name, stat.st_mtime_ns, stat.st_size, documents]
-        self.folder = folder
-
-    def path(self, setting: Setting) -> Path:
-        identity = json.dumps([*self._made_from, setting.options()])
-        digest = hashlib.sha256(identity.encode()).hexdigest()[:10]
-        return self.folder / f"beam{setting.beam}_window_{setting.label}_{digest}.pred"
-
-    def write(self, setting: Setting, predictions: Sequence[str]) -> None:
-        """Write the whole file or none of it."""
-        path = self.path(setting)
-        unfinished = path.with_suffix(".unfinished")
-        unfinished.write_text("".join(f"{line}\n" for line in predictions), encoding="utf-8", newline="\n")
-        unfinished.replace(path)
-
-
-def decode_all(
-    settings: Sequence[Setting], sources: Sequence[str], store: Store, load: Callable[[], Decode]
-) -> dict[Setting, list[list[Phrase]]]:
-    """The predictions with every setting, decoded where they are not there yet; says on stderr how far it is."""
-    from onmt_exhird.evaluation.inputs import check_lengths, read_predictions
-
-    decode: Decode | None = None
-    predictions = {}
-    for number, setting in enumerate(settings, start=1):
-        path = store.path(setting)
-        progress = f"[{number}/{len(settings)}] {setting.name}: "
-        if path.exists():
-            print(f"{progress}already decoded", file=sys.stderr)
-        else:
-            decode = decode or load()
-            print(f"{progress}decoding {len(sources)} documents", end=" ", file=sys.stderr, flush=True)
-            begin = time.perf_counter()
-            store.write(setting, decode(sources, setting))
-            seconds = time.perf_counter() - begin
-            print(f"took {seconds:.1f} s ({len(sources) / seconds:.1f} documents/s)", file=sys.stderr)
-        predictions[setting] = read_predictions(str(path))
-        check_lengths(str(path), predictions[setting], "the source", sources)
-    return predictions
 
 
 def count_changed(predictions: dict[Setting, list[list[Phrase]]]) -> dict[Setting, int]:
@@ -196,19 +50,19 @@ def count_changed(predictions: dict[Setting, list[list[Phrase]]]) -> dict[Settin
 
 
 def make_table(title: str, results: dict[Setting, SystemResult], changed: dict[Setting, int]) -> Table:
-    from onmt_exhird.evaluation.paper import ORACLE_KEYS
-    from onmt_exhird.evaluation.tables import Number, Table
+    from onmt_exhird.evaluation.layout import gold_number, score_head, score_number
+    from onmt_exhird.evaluation.paper import STUDY_KEYS
+    from onmt_exhird.evaluation.tables import Table
 
-    table = Table(title, ("search", "K", *(head for head, _, _ in COLUMNS), "changed"), GROUPS)
+    table = Table(title, ("search", "K", *map(score_head, STUDY_KEYS), "changed"), GROUPS)
     for setting, result in results.items():
         if table.rows and table.rows[-1][0] != setting.search:
             table.add_rule()
-        numbers = [Number(result[key], digits=digits) for _, key, digits in COLUMNS]
+        numbers = [score_number(result, key) for key in STUDY_KEYS]
         table.add(setting.search, setting.label, *numbers, str(changed[setting]) if setting in changed else None)
     table.add_rule()
     of_gold = next(iter(results.values()))
-    gold = [Number(of_gold[ORACLE_KEYS[key]], digits=2) if key in ORACLE_KEYS else None for _, key, _ in COLUMNS]
-    table.add("(gold)", None, *gold, None)
+    table.add("(gold)", None, *(gold_number(of_gold, key) for key in STUDY_KEYS), None)
     return table
 
 
@@ -307,16 +161,6 @@ def study(args: argparse.Namespace) -> None:
     print(to_text(table), note, evaluation.signature, sep="\n")
 
 
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
-
-
-_positive.__name__ = "number"  # argparse names the type in its message
-
-
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="window_study.py",
@@ -329,9 +173,9 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--gold", required=True, metavar="FILE", help="their gold phrases")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder for tables and curves")
     parser.add_argument("--windows", nargs="+", default=WINDOWS, metavar="K", help="default: 0 1 2 3 4 5 all")
-    parser.add_argument("--beams", type=_positive, nargs="+", default=BEAMS, metavar="N", help="default: 1 (greedy), 4")
-    parser.add_argument("--batch-size", type=_positive, default=32, metavar="N", help="default: %(default)s")
-    parser.add_argument("--limit", type=_positive, metavar="N", help="take the first N documents only")
+    parser.add_argument("--beams", type=positive, nargs="+", default=BEAMS, metavar="N", help="default: 1 (greedy), 4")
+    parser.add_argument("--batch-size", type=positive, default=32, metavar="N", help="default: %(default)s")
+    parser.add_argument("--limit", type=positive, metavar="N", help="take the first N documents only")
     parser.add_argument("--exclude-stems", action="store_true", help="first words of one stem count as one, for K > 0")
     parser.add_argument("--exclude-phrases", action="store_true", help="forbid repeated phrases too, for every K")
     return parser

@@ -16,7 +16,7 @@ def list_files(path: Path) -> list[Path]:
     """The text files of a folder in the order of their names; of a file, itself."""
     if not path.is_dir():
         return [path]
-    files = sorted(file for file in path.iterdir() if file.name.endswith(ENDINGS) and file.is_file())
+    files = sorted(file for file in path.iterdir() if file.name.lower().endswith(ENDINGS) and file.is_file())
     if not files:
         raise ExhirdError(f"{path}: the folder has no {' or '.join(ENDINGS)} files")
     return files

@@ -5,19 +5,17 @@ from __future__ import annotations
 import codecs
 import gzip
 import os
-import zlib
 from collections import deque
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
 
 from onmt_exhird.documents.items import Item
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.records import MAX_RECORD
+from onmt_exhird.records import BROKEN_GZIP, MAX_RECORD, is_gzip
 
 NEW_LINE = b"\n"
 _CHUNK = 1 << 16
-BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 class Unreadable(Exception):
@@ -33,17 +31,18 @@ class FileLines:
         self.path = path
         self.name = str(path)
 
-    def open(self) -> IO[bytes]:
-        file: Any = gzip.GzipFile(self.path) if self.path.name.lower().endswith(".gz") else self.path.open("rb")
-        return file
+    def open(self) -> gzip.GzipFile | BufferedReader:
+        return gzip.GzipFile(self.path) if is_gzip(self.path) else self.path.open("rb")
 
     def read(self) -> bytes:
         """All of it."""
         with self.open() as file:
+            _check_encoding(file.peek(2))
             return file.read()
 
     def __iter__(self) -> Iterator[bytes]:
         with self.open() as file:
+            _check_encoding(file.peek(2))
             while line := file.readline(MAX_RECORD):
                 _check_length(len(line))
                 yield line
@@ -73,7 +72,11 @@ class PipeLines:
     def __iter__(self) -> Iterator[bytes]:
         begun: list[bytes] = []  # the pieces of a line whose end has not arrived
         size = 0
+        is_first = True
         while chunk := os.read(self.descriptor, _CHUNK):
+            if is_first:
+                _check_encoding(chunk)
+                is_first = False
             *lines, rest = chunk.split(b"\n")
             for line in lines:
                 self._arrived.append(b"".join([*begun, line, b"\n"]))
@@ -94,6 +97,12 @@ Lines = FileLines | PipeLines
 def _check_length(length: int) -> None:
     if length >= MAX_RECORD:
         raise Unreadable(f"a line has more than {MAX_RECORD} bytes; put a line break behind each document")
+
+
+def _check_encoding(beginning: bytes) -> None:
+    """Stop at UTF-16: with zeros between its letters it would pass for lines of strange words, or for no entries."""
+    if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise Unreadable("the text is UTF-16; save it as UTF-8")
 
 
 def not_utf8(data: bytes, error: UnicodeDecodeError) -> str:

@@ -67,6 +67,8 @@ def _read_header(name: str, text: _Text, rows: Iterator[list[str]]) -> list[str]
         fault = f"no row of a table: {error}"
     if fault:
         raise ExhirdError(f"{name}, line 1: the header is {fault}; mend it")
+    if not header:
+        raise ExhirdError(f"{name}, line 1: the header is missing; the first line must name the columns")
     return [column.strip() for column in header]
 
 
@@ -87,7 +89,7 @@ def _choose(name: str, columns: list[str], names: Names) -> dict[str, int]:
         if found:
             chosen[what] = found[0]
         elif asked[what]:
-            there = ", ".join(map(repr, columns)) or "none"
+            there = ", ".join(map(repr, columns))
             raise ExhirdError(
                 f"{name}: there is no column {' or '.join(map(repr, candidates))}; the columns are {there}; "
                 f"name one of them with --{what}-key"

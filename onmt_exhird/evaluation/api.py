@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice, zip_longest
+from dataclasses import dataclass, field
+from itertools import zip_longest
 from operator import add
 from typing import Any, TypeAlias
 
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.evaluation.conventions import Convention, get_convention, signature
-from onmt_exhird.evaluation.matching import match_document, prepare_reference
+from onmt_exhird.evaluation.conventions import Convention, check_choice, get_convention, signature
+from onmt_exhird.evaluation.matching import KINDS, match_document, prepare_reference
 from onmt_exhird.evaluation.metrics import Tally, counts, scores
 from onmt_exhird.evaluation.results import Evaluation, SystemResult, document_record
-from onmt_exhird.evaluation.significance import assess, mean_and_deviation
+from onmt_exhird.evaluation.significance import Comparison, Significance, assess, mean_and_deviation
 from onmt_exhird.stream import Phrase, read_leniently
 from onmt_exhird.text import ENGLISH, TextRules
 
@@ -66,40 +66,22 @@ def evaluate(
     """
     chosen = get_convention(convention, docs, tokens, text)
     systems = _as_systems(predictions)
-    runs = [(system, number) for system in systems for number in range(len(system.runs))]
-    tallies = [Tally(chosen, keep=confidence) for _ in runs]
-    records: list[list[dict[str, Any]]] = [[] for _ in runs]
-    titles = ["gold", *(f"'{system.name}'" for system, _ in runs)]
-    columns = [sources, gold, *(system.runs[number] for system, number in runs)]
-    documents = 0
-    for documents, (source, phrases, *predicted) in enumerate(_bar(_in_step(columns, titles), progress), start=1):
-        reference = prepare_reference(_as_tokens(source), _as_phrases(phrases), chosen, gold_stemmed)
-        for index, (system, number) in enumerate(runs):
-            match = match_document(reference, _as_phrases(predicted[index]), chosen)
-            tallies[index].add(match)
-            if details:
-                name = system.name if len(system.runs) == 1 else f"{system.name} run {number + 1}"
-                records[index].append(document_record(name, documents, match, chosen))
-    if not documents:
-        raise ExhirdError("there are no documents to evaluate; the source has no lines")
-    in_order = iter(tallies)
-    by_system = [list(islice(in_order, len(system.runs))) for system in systems]
+    by_system = [_begin(system, chosen, confidence) for system in systems]
+    runs = [run for own in by_system for run in own]
+    documents = _score_all(_bar(_in_step(sources, gold, runs), progress), runs, chosen, gold_stemmed, details)
     results = [_summarise(system, own, chosen) for system, own in zip(systems, by_system, strict=True)]
     resampling = ""
     if confidence:
         resampling = f"interval:95%|paired-bootstrap:{resamples}|approximate-randomisation:{resamples}|seed:{seed}"
-        kept = [[tally.columns() for tally in own] for own in by_system]
-        significance = assess(kept, chosen, resamples, seed, progress)
-        for index, result in enumerate(results):
-            result.intervals = significance.intervals[index]
-            result.comparisons = significance.comparisons[index - 1] if index else {}
+        columns = [[run.tally.columns() for run in own] for own in by_system]
+        _add_significance(results, assess(columns, chosen, resamples, seed, progress))
     return Evaluation(
         signature=signature(chosen, gold_stemmed, retokenized),
         documents=documents,
         convention=chosen,
         systems=results,
         resampling=resampling,
-        details=[record for of_run in records for record in of_run],
+        details=[record for run in runs for record in run.details],
     )
 
 
@@ -117,17 +99,42 @@ def f1_at_m(
     >>> f1_at_m(["graph ; tree"], ["graph ; tree ; forest ; leaf"])
     0.6666666666666666
     """
+    check_choice("kind", kind, KINDS)
     if sources is None and kind != "total":
         raise ExhirdError(f"F1@M of {kind} phrases needs the sources; give them, or ask for kind 'total'")
-    return evaluate(sources or [""] * len(gold), gold, predictions, text=text).systems[0][f"{kind}/F1@M"]
+    given = [""] * len(gold) if sources is None else sources
+    return evaluate(given, gold, predictions, text=text).systems[0][f"{kind}/F1@M"]
+
+
+@dataclass
+class _Run:
+    """One run of a system while the documents go by: its sums so far and, where asked for, a record per document."""
+
+    name: str
+    predictions: Iterable[Phrases]
+    tally: Tally
+    details: list[dict[str, Any]] = field(default_factory=list)
 
 
 def _as_systems(predictions: Any) -> list[System]:
     if isinstance(predictions, Mapping):
-        return [System(name, [lines]) for name, lines in predictions.items()]
-    if isinstance(predictions, Sequence) and predictions and all(isinstance(one, System) for one in predictions):
-        return list(predictions)
-    return [System("predictions", [predictions])]
+        systems = [System(name, [lines]) for name, lines in predictions.items()]
+    elif isinstance(predictions, Sequence) and predictions and all(isinstance(one, System) for one in predictions):
+        systems = list(predictions)
+    else:
+        systems = [System("predictions", [predictions])]
+    if not systems or not all(system.runs for system in systems):
+        raise ExhirdError("there is nothing to evaluate; give the predictions of at least one run of each system")
+    return systems
+
+
+def _begin(system: System, convention: Convention, keep: bool) -> list[_Run]:
+    """The runs of a system before the first document; `keep` what resampling needs of each."""
+    several = len(system.runs) > 1
+    return [
+        _Run(f"{system.name} run {number}" if several else system.name, lines, Tally(convention, keep))
+        for number, lines in enumerate(system.runs, start=1)
+    ]
 
 
 def _as_tokens(source: str | Sequence[str]) -> Sequence[str]:
@@ -141,8 +148,10 @@ def _as_phrases(phrases: Phrases) -> list[Phrase]:
     return [phrase for phrase in given if phrase.words]
 
 
-def _in_step(columns: Sequence[Iterable[Any]], titles: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-    """A document's source, gold and predictions at a time; columns after the first are named by the titles."""
+def _in_step(sources: Iterable[Any], gold: Iterable[Any], runs: Sequence[_Run]) -> Iterator[tuple[Any, ...]]:
+    """A document at a time: its source, its gold phrases, and each run's predictions."""
+    names = ["gold", *(f"'{run.name}'" for run in runs)]
+    columns = [sources, gold, *(run.predictions for run in runs)]
     end = object()
     lengths = [0] * len(columns)
     for row in zip_longest(*columns, fillvalue=end):
@@ -151,9 +160,9 @@ def _in_step(columns: Sequence[Iterable[Any]], titles: Sequence[str]) -> Iterato
         if all(there):
             yield row
     want, *have = lengths
-    for index, (title, length) in enumerate(zip(titles, have, strict=True)):
+    for index, (name, length) in enumerate(zip(names, have, strict=True)):
         if want and length != want:
-            raise UnequalLengths(title, index, length, want)
+            raise UnequalLengths(name, index, length, want)
 
 
 def _bar(documents: Iterator[tuple[Any, ...]], progress: bool) -> Iterable[tuple[Any, ...]]:
@@ -165,7 +174,34 @@ def _bar(documents: Iterator[tuple[Any, ...]], progress: bool) -> Iterable[tuple
     return tqdm(documents, desc="evaluating", unit="doc", leave=False, disable=None)
 
 
-def _summarise(system: System, runs: Sequence[Tally], convention: Convention) -> SystemResult:
-    sums = [run.sums() for run in runs]
+def _score_all(
+    documents: Iterable[tuple[Any, ...]],
+    runs: Sequence[_Run],
+    convention: Convention,
+    gold_stemmed: bool,
+    details: bool,
+) -> int:
+    """Add every document to what each run has; returns how many there were."""
+    number = 0
+    for number, (source, gold, *predictions) in enumerate(documents, start=1):
+        reference = prepare_reference(_as_tokens(source), _as_phrases(gold), convention, gold_stemmed)
+        for run, phrases in zip(runs, predictions, strict=True):
+            match = match_document(reference, _as_phrases(phrases), convention)
+            run.tally.add(match)
+            if details:
+                run.details.append(document_record(run.name, number, match, convention))
+    if not number:
+        raise ExhirdError("there are no documents to evaluate; the source has no lines")
+    return number
+
+
+def _summarise(system: System, runs: Sequence[_Run], convention: Convention) -> SystemResult:
+    sums = [run.tally.sums() for run in runs]
     means, deviations = mean_and_deviation([scores(one, convention) for one in sums])
     return SystemResult(system.name, len(runs), means, deviations, counts(sums[0], convention))
+
+
+def _add_significance(results: Sequence[SystemResult], found: Significance) -> None:
+    comparisons: list[dict[str, Comparison]] = [{}, *found.comparisons]  # the first is what the others are against
+    for result, own_intervals, own_comparisons in zip(results, found.intervals, comparisons, strict=True):
+        result.intervals, result.comparisons = own_intervals, own_comparisons

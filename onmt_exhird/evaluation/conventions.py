@@ -78,7 +78,8 @@ CONVENTIONS = {
 }
 
 
-def _check(what: str, value: str, valid: Iterable[str]) -> None:
+def check_choice(what: str, value: str, valid: Iterable[str]) -> None:
+    """Raise an `ExhirdError` that lists the valid ones unless this is one of them."""
     if value not in valid:
         raise ExhirdError(f"unknown {what} '{value}'; the valid ones are {', '.join(valid)}")
 
@@ -91,13 +92,13 @@ def get_convention(
     >>> get_convention("meng", docs="with-gold").docs
     'with-gold'
     """
-    _check("convention", name, CONVENTIONS)
+    check_choice("convention", name, CONVENTIONS)
     convention = replace(CONVENTIONS[name], text=text)
     if docs is not None:
-        _check("choice of documents", docs, DOCS)
+        check_choice("choice of documents", docs, DOCS)
         convention = replace(convention, docs=docs)
     if tokens is not None:
-        _check("choice of tokens", tokens, TOKENS)
+        check_choice("choice of tokens", tokens, TOKENS)
         convention = replace(convention, tokens=tokens)
     return convention
 

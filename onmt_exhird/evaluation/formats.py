@@ -9,17 +9,18 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from onmt_exhird.errors import ExhirdError
+from onmt_exhird.evaluation.conventions import check_choice
 from onmt_exhird.evaluation.layout import notes, paper_differences, tables
-from onmt_exhird.evaluation.paper import TEST_DOCUMENTS, paper_tables
+from onmt_exhird.evaluation.paper import TEST_DOCUMENTS, check_dataset, paper_tables
 from onmt_exhird.evaluation.results import Evaluation, nest
 from onmt_exhird.evaluation.tables import to_latex, to_markdown, to_text
 
 
 def render(evaluation: Evaluation, form: str = "text", paper: str | None = None) -> str:
     """The evaluation in one of `FORMATS`, with the paper's numbers for a data set where asked."""
-    if form not in FORMATS:
-        raise ExhirdError(f"unknown format '{form}'; the valid ones are {', '.join(FORMATS)}")
+    check_choice("format", form, FORMATS)
+    if paper is not None:
+        check_dataset(paper)
     return FORMATS[form](evaluation, paper)
 
 

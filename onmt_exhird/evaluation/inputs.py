@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from glob import glob
 from pathlib import Path
@@ -17,27 +16,27 @@ from typing import Any, TypeVar
 
 from onmt_exhird.corpus import join_source
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.records import Keys
+from onmt_exhird.records import BROKEN_GZIP, Keys, is_gzip
 from onmt_exhird.stream import Phrase, read_leniently
 from onmt_exhird.text import ENGLISH, TextRules, tokenize_phrase
 
 # The keys of raw records, and those by which other programs name the same.
 TITLE_KEYS = Keys().title
 BODY_KEYS = (*Keys().text, "body", "src")
-GOLD_KEYS = ("gold", *Keys().keywords, "keyphrases")
+GOLD_KEYS = ("gold", *Keys().keywords)
 PREDICTION_KEYS = ("predictions", "pred", "phrases", "keyphrases")
 
 Parsed = TypeVar("Parsed")
 
 
 def is_jsonl(path: str) -> bool:
-    return path.removesuffix(".gz").endswith(".jsonl")
+    return path.lower().removesuffix(".gz").endswith(".jsonl")
 
 
 def _lines(path: str) -> Iterator[str]:
     """The lines of a file; a byte order mark at its beginning and the line ends are not part of them."""
     try:
-        with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+        with gzip.open(path) if is_gzip(path) else open(path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
                     text = line.decode("utf-8-sig" if number == 1 else "utf-8")
@@ -46,26 +45,33 @@ def _lines(path: str) -> Iterator[str]:
                         f"{path}, line {number} is not UTF-8 (byte {error.start + 1}); convert the file to UTF-8"
                     ) from None
                 yield text.rstrip("\r\n")
-    except (OSError, EOFError, zlib.error) as error:
-        raise ExhirdError(f"{path} cannot be read ({error}); give an existing, readable file") from None
+    except (OSError, *BROKEN_GZIP) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ExhirdError(f"{path} cannot be read ({reason}); give an existing, readable file") from None
 
 
 def _read(
     path: str, from_line: Callable[[str], Parsed], from_record: Callable[[dict[str, Any]], Parsed]
 ) -> Iterator[Parsed]:
+    if not is_jsonl(path):
+        yield from map(from_line, _lines(path))
+        return
     for number, line in enumerate(_lines(path), start=1):
-        if not is_jsonl(path):
-            yield from_line(line)
-            continue
         try:
-            record = json.loads(line)
-            if not isinstance(record, dict):
-                raise ExhirdError("is no JSON object")
-            document = from_record(record)
-        except (json.JSONDecodeError, ExhirdError) as error:
-            reason = "is not JSON" if isinstance(error, json.JSONDecodeError) else error
-            raise ExhirdError(f"{path}, line {number} {reason}; JSONL has one object a line") from None
+            document = from_record(_parse(line))
+        except ExhirdError as error:
+            raise ExhirdError(f"{path}, line {number} {error}") from None
         yield document
+
+
+def _parse(line: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):  # the latter of brackets in brackets in brackets
+        raise ExhirdError("is not JSON; JSONL has one object a line") from None
+    if not isinstance(record, dict):
+        raise ExhirdError("is no JSON object; JSONL has one object a line")
+    return record
 
 
 def each_source(path: str, text: TextRules = ENGLISH) -> Iterator[str]:
@@ -96,13 +102,14 @@ def read_predictions(path: str) -> list[list[Phrase]]:
 
 
 def _pick(record: dict[str, Any], keys: Sequence[str]) -> Any:
+    """The first value that is not null; an empty one is taken too: a system may have predicted nothing."""
     return next((record[key] for key in keys if record.get(key) is not None), None)
 
 
 def _source_of(record: dict[str, Any], text: TextRules) -> str:
     title, body = (_pick(record, keys) for keys in (TITLE_KEYS, BODY_KEYS))
     if not isinstance(title, str) and not isinstance(body, str):
-        raise ExhirdError(f"has no text under {', '.join(TITLE_KEYS + BODY_KEYS)}")
+        raise ExhirdError(f"has no text under {', '.join(TITLE_KEYS + BODY_KEYS)}; put it under one of these keys")
     title, body = (part if isinstance(part, str) else "" for part in (title, body))
     return " ".join(join_source(title, body, text))
 
@@ -112,10 +119,12 @@ def _phrases_of(record: dict[str, Any], keys: Sequence[str], text: TextRules) ->
     if isinstance(value, str):
         return [_tokenized(phrase, text) for phrase in read_leniently(value)]
     if not isinstance(value, list):
-        raise ExhirdError(f"has no phrases (a list, or one string with ';') under {', '.join(keys)}")
+        raise ExhirdError(
+            f"has no phrases (a list, or one string with ';') under {', '.join(keys)}; put them under one of these keys"
+        )
     given: list[Any] = [item.get("text") if isinstance(item, dict) else item for item in value]
     if not all(isinstance(one, str) for one in given):
-        raise ExhirdError("has a phrase that is neither a string nor an object with 'text'")
+        raise ExhirdError("has a phrase that is neither a string nor an object with 'text'; write it as one of these")
     return [_tokenized(Phrase(tuple(one.split()), ""), text) for one in given if one.strip()]
 
 

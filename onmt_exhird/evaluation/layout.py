@@ -8,15 +8,22 @@ from onmt_exhird.evaluation.paper import ORACLE, ORACLE_KEYS, TEST_DOCUMENTS, Pa
 from onmt_exhird.evaluation.results import Evaluation, SystemResult
 from onmt_exhird.evaluation.tables import Cell, Number, Table
 
-_HEADLINE_HEADS = ("F1@5", "F1@M", "F1@5", "F1@M", "DupRatio", "#PK", "#AK")
 _HEADLINE_GROUPS = (("", 1), ("present", 2), ("absent", 2), ("", 3))
-_HEADLINE_NAMES = dict(
-    zip(
-        HEADLINE,
-        ("present F1@5", "present F1@M", "absent F1@5", "absent F1@M", "DupRatio", "#PK", "#AK"),
-        strict=True,
-    )
-)
+_PAPERS_NAMES = {"num_present": "#PK", "num_absent": "#AK", "dup_ratio": "DupRatio"}
+
+
+def score_head(key: str) -> str:
+    """A score as the head of a column, below the kind of the phrases.
+
+    >>> score_head("present/F1@M"), score_head("num_present")
+    ('F1@M', '#PK')
+    """
+    return _PAPERS_NAMES.get(key) or key.rpartition("/")[2]
+
+
+def _score_name(key: str) -> str:
+    """A score where nothing else says of which kind of phrases it is."""
+    return _PAPERS_NAMES.get(key) or key.replace("/", " ")
 
 
 def notes(evaluation: Evaluation, paper: str | None = None) -> list[str]:
@@ -62,14 +69,17 @@ def score_number(system: SystemResult, key: str) -> Number:
     return Number(system[key], deviation, _digits(key, deviation is not None))
 
 
+def gold_number(system: SystemResult, key: str) -> Cell:
+    """What the gold phrases have, where a score is a number of phrases."""
+    return Number(system[ORACLE_KEYS[key]], digits=2) if key in ORACLE_KEYS else None
+
+
 def _summary(evaluation: Evaluation) -> Table:
-    table = Table("Scores", ("system", *_HEADLINE_HEADS), _HEADLINE_GROUPS)
+    table = Table("Scores", ("system", *map(score_head, HEADLINE)), _HEADLINE_GROUPS)
     for system in evaluation.systems:
         table.add(system.name, *(score_number(system, key) for key in HEADLINE))
     table.add_rule()
-    first = evaluation.systems[0]
-    gold = [Number(first[ORACLE_KEYS[key]], digits=2) if key in ORACLE_KEYS else None for key in HEADLINE]
-    table.add("(gold)", *gold)
+    table.add("(gold)", *(gold_number(evaluation.systems[0], key) for key in HEADLINE))
     return table
 
 
@@ -111,10 +121,10 @@ def _significance(evaluation: Evaluation) -> Table:
     for key in HEADLINE:
         if compared:
             table.add_rule()
+        digits = _digits(key, False)
         for system in evaluation.systems:
-            digits = _digits(key, False)
             interval = system.intervals[key]
-            label = f"{_HEADLINE_NAMES[key]} {system.name}" if compared else _HEADLINE_NAMES[key]
+            label = f"{_score_name(key)} {system.name}" if compared else _score_name(key)
             cells: list[Cell] = [Number(x, digits=digits) for x in (system[key], interval.low, interval.high)]
             if comparison := system.comparisons.get(key):
                 cells.append(Number(comparison.difference, digits=digits, signed=True))
@@ -131,7 +141,7 @@ def _beside_paper(system: SystemResult, dataset: str) -> list[Table]:
     for paper_table in paper_tables(dataset):
         table = Table(
             f"{system.name} beside the paper on {dataset}, {paper_table.title}",
-            ("model", *_HEADLINE_HEADS),
+            ("model", *map(score_head, HEADLINE)),
             _HEADLINE_GROUPS,
         )
         table.add(system.name, *(score_number(system, key) for key in HEADLINE))

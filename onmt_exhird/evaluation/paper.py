@@ -149,14 +149,19 @@ def _parse(text: str) -> dict[str, list[list[str]]]:
     return {name: [group.split() for group in groups] for name, *groups in rows}
 
 
+def check_dataset(dataset: str) -> None:
+    """Raise an `ExhirdError` unless the paper has this data set."""
+    if dataset not in DATASETS:
+        raise ExhirdError(f"the paper has no data set '{dataset}'; it has {', '.join(DATASETS)}")
+
+
 def paper_tables(dataset: str) -> list[PaperTable]:
     """All that the paper says about a data set.
 
     >>> paper_tables("kp20k")[0].rows["ExHiRD-h"]["present/F1@5"].value
     0.311
     """
-    if dataset not in DATASETS:
-        raise ExhirdError(f"the paper has no data set '{dataset}'; it has {', '.join(DATASETS)}")
+    check_dataset(dataset)
     column = DATASETS.index(dataset)
     main: dict[str, dict[str, PaperNumber]] = {}
     for text, keys in _BY_DATASET:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from onmt_exhird.errors import ExhirdError
 from onmt_exhird.evaluation.conventions import Convention
 from onmt_exhird.evaluation.matching import KINDS, DocumentMatch
 from onmt_exhird.evaluation.metrics import CUTOFFS, cut_quantities, dup_ratio
@@ -70,7 +71,10 @@ class Evaluation:
     """One record per system, run and document, where they were asked for."""
 
     def __getitem__(self, name: str) -> SystemResult:
-        return next(system for system in self.systems if system.name == name)
+        for system in self.systems:
+            if system.name == name:
+                return system
+        raise ExhirdError(f"there is no system '{name}'; there is {', '.join(system.name for system in self.systems)}")
 
     def to_dict(self) -> dict[str, Any]:
         record: dict[str, Any] = {"signature": self.signature, "documents": self.documents}

@@ -138,7 +138,7 @@ def to_markdown(table: Table) -> str:
     marks = ["---", *["---:"] * (len(heads) - 1)]
     rows = [[escape_markdown(_shown(cell)) for cell in row] for row in [heads, *table.rows]]
     lines = [f"| {' | '.join(cells)} |" for cells in [rows[0], marks, *rows[1:]]]
-    return "\n".join([f"**{table.title}**", "", *lines])
+    return "\n".join([f"**{escape_markdown(table.title)}**", "", *lines])
 
 
 def escape_latex(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isclose, isfinite
 from pathlib import Path
@@ -15,6 +15,7 @@ from onmt_exhird.evaluation.metrics import HEADLINE
 from onmt_exhird.evaluation.paper import DATASETS, ORACLE_KEYS, SEARCH_WINDOWS
 from onmt_exhird.evaluation.results import SystemResult
 from onmt_exhird.evaluation.significance import mean_and_deviation
+from onmt_exhird.report.curves import Curve, read_curve
 
 MODELS = {
     "transformer": "Transformer",
@@ -29,13 +30,8 @@ DATASET_NAMES = {"inspec": "Inspec", "krapivin": "Krapivin", "semeval": "SemEval
 LAYOUT = "<model>-<seed>/<dataset>.K<window>.json, such as exhird-h-34/kp20k.K1.json"
 
 LOG = "train.log"
-_VALIDATED = re.compile(r"Validation at step (\d+): perplexity ([^\s,;]+)")
 _GOLD = tuple(ORACLE_KEYS.values())
 _REMEDY = "make it with 'exhird evaluate --format json' and one --pred"
-
-
-Curve = dict[int, float]
-"""The perplexity at each validated step."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +113,11 @@ def main_window(model: str, dataset: str) -> str:
     return search_window(dataset) if model == "exhird-h" else "0"
 
 
-def collect(folders: Iterable[Path]) -> Collection:
+def collect(folders: Sequence[Path]) -> Collection:
     """Read all runs in the folders; different documents or ways of scoring of one data set are an error."""
     runs: dict[tuple[str, int], Run] = {}
     for folder in folders:
-        found = _read_folder(folder)
-        for run in found:
+        for run in _read_folder(folder):
             if other := runs.get((run.model, run.seed)):
                 raise ExhirdError(f"{other.folder} and {run.folder} are the same model and seed; leave one of them out")
             runs[run.model, run.seed] = run
@@ -133,7 +128,7 @@ def collect(folders: Iterable[Path]) -> Collection:
     return Collection(in_order, _check_alike(in_order))
 
 
-def _ordered(first: Iterable[str]) -> Any:
+def _ordered(first: Iterable[str]) -> Callable[[str], tuple[int, str]]:
     """A key that sorts known names as they are listed, and others by name after them."""
     places = {name: place for place, name in enumerate(first)}
     return lambda name: (places.get(name, len(places)), name)
@@ -159,15 +154,6 @@ def _read_folder(folder: Path) -> list[Run]:
         run.curve = read_curve(child / LOG)
         runs.append(run)
     return runs
-
-
-def read_curve(path: Path) -> Curve:
-    """The perplexity at each validated step so far; a step done again, after a resume, counts anew."""
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    except OSError as error:
-        raise ExhirdError(f"{path} cannot be read ({error.strerror}); remove it, or make it readable") from None
-    return {int(step): float(perplexity) for step, perplexity in _VALIDATED.findall(text)}
 
 
 def _read_name(path: Path) -> Setting:

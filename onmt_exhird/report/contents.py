@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from onmt_exhird.evaluation.paper import DATASETS, SEEDS, TEST_DOCUMENTS, TRAINING_DOCUMENTS
 from onmt_exhird.evaluation.tables import Cell, Table
@@ -142,8 +143,18 @@ def _study_section(collection: Collection, study: Study, title: str, note: str) 
 def _training(collection: Collection) -> list[Section]:
     """A section, if there is a log of a training."""
     curves = {run.folder.name: run.curve for run in collection.runs if run.curve}
-    note = "Perplexity at each validation, as far as the logs of training go; the dot is the lowest."
-    return [Section("Training", [note], drawings=[draw_training(curves)])] if curves else []
+    if not curves:
+        return []
+    finite = {name: {step: value for step, value in curve.items() if value < inf} for name, curve in curves.items()}
+    drawn = {name: curve for name, curve in finite.items() if curve}
+    return [
+        Section(
+            "Training",
+            ["Perplexity at each validation, as far as the logs of training go; the dot is the lowest."],
+            [f"{name}: no validation has found a finite perplexity." for name in curves if name not in drawn],
+            drawings=[draw_training(drawn)] if drawn else [],
+        )
+    ]
 
 
 def _windows(collection: Collection) -> Section:

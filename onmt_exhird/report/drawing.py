@@ -43,6 +43,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Dot:
+    """A point of a curve; `told` as of a box."""
+
     x: float
     y: float
     colour: str

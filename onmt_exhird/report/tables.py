@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from onmt_exhird.evaluation.layout import difference_number, paper_number, score_number
+from onmt_exhird.evaluation.layout import difference_number, paper_number, score_head, score_number
 from onmt_exhird.evaluation.paper import (
     ABLATION_TABLE,
     BASELINE_TABLE,
@@ -30,7 +30,6 @@ from onmt_exhird.report.collect import (
     window_order,
 )
 
-_HEADS = {"num_present": "#PK", "num_absent": "#AK", "dup_ratio": "DupRatio"}
 _STUDY_GROUPS = (("", 2), ("present", 3), ("absent", 3), ("", 1))
 
 Numbers: TypeAlias = dict[str, PaperNumber]
@@ -148,7 +147,7 @@ def main_table(collection: Collection, title: str, keys: Sequence[str], oracle: 
         rows.insert(0, Row(ORACLE, gold, paper))
     columns = [(dataset, key) for dataset in collection.datasets for key in keys]
     groups = [("", 2), *((dataset_name(dataset), len(keys)) for dataset in collection.datasets)]
-    return _stack(Table(title, ("model", "", *(_head(key) for _, key in columns)), groups), columns, rows)
+    return _stack(Table(title, ("model", "", *(score_head(key) for _, key in columns)), groups), columns, rows)
 
 
 def study_table(collection: Collection, study: Study, dataset: str) -> Table:
@@ -158,7 +157,7 @@ def study_table(collection: Collection, study: Study, dataset: str) -> Table:
         numbers = study.table_rows(dataset).get(ORACLE, {})
         rows.insert(0, Row(ORACLE, {dataset: _oracle(collection, dataset)}, {dataset: numbers}))
     columns = [(dataset, key) for key in STUDY_KEYS]
-    heads = (study.head, "", *map(_head, STUDY_KEYS))
+    heads = (study.head, "", *map(score_head, STUDY_KEYS))
     return _stack(Table(dataset_name(dataset), heads, _STUDY_GROUPS), columns, rows)
 
 
@@ -201,21 +200,24 @@ def runs_table(collection: Collection) -> Table:
 def told(value: object) -> Cell:
     """Anything of a ``run.json`` on one line.
 
-    >>> told(20000), told(3.14159), told("two\\nlines"), told(None)
-    ('20,000', '3.14', 'two lines', None)
+    >>> told(20000), told(3.14159), told(True), told("two\\nlines"), told(None)
+    ('20,000', '3.14', 'true', 'two lines', None)
     """
-    if isinstance(value, float):
-        return f"{value:,.2f}"
-    return value if value is None else f"{value:,}" if isinstance(value, int) else " ".join(str(value).split())
+    match value:
+        case None:
+            return None
+        case bool():
+            return str(value).lower()
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.2f}"
+    return " ".join(str(value).split())
 
 
 def _oracle(collection: Collection, dataset: str) -> SystemResult:
     gold = collection.datasets[dataset].scores
     return SystemResult(ORACLE, 1, {key: gold[of_gold] for key, of_gold in ORACLE_KEYS.items()}, {}, {})
-
-
-def _head(key: str) -> str:
-    return _HEADS.get(key) or key.rpartition("/")[2]
 
 
 def _stack(table: Table, columns: Sequence[tuple[str, str]], rows: Iterable[Row]) -> Table:

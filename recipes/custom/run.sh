@@ -13,19 +13,7 @@ From raw records to keyphrases and scores, for any corpus.
   --train, --valid, --test FILE...   records with title, abstract (or text) and keywords: .json, .jsonl, also .gz
   --exclude-titles FILE...  leave training documents out whose title is in these files (--valid and --test always count)
   --name NAME        of the test set; default: test
-  --output DIR       what is made goes here; default: run/custom
-  --model MODEL      ${models// /, }; default: exhird-h
-  --seeds N,N        one model for each; default: 3435
-  --minutes N        train each at most so long, then validate, save and go on; default 0: to the end
-  --vocab-size N     so many of the most frequent words; default: 50000
-  --subwords N       instead of words, about N pieces of them (docs/languages.md); with --tokenizer pyonmttok, or
-                     --subword-type bpe, other ones than sentencepiece's unigram
-  --language CODE    such as de or zh, and --case, --accents, --digits, as exhird prepare has them; default: en
-  --windows K,K      of exclusive search, also 'all'; 0 is without; default: 0,1, and for exhird-s 0
-  --stage NAME,NAME  only these: prepare, vocab, train, translate, evaluate
-  --gpu              use the first GPU
-  --dry-run          only show the commands
-  --                 what follows is for onmt_train, over the settings of recipes/kp20k/MODEL.yaml
+$(training_usage run/custom 3435)
 
 What was done before is not done again; training goes on from its last checkpoint. The checkpoint with the least
 validation perplexity is tested. Exit code: 0 all done, 1 a command failed, 2 a mistake in the call.

@@ -13,19 +13,7 @@ A model for abstracts of every science, with a recipe for hundreds of thousands 
 
   --train, --valid, --test FILE...   records with title, abstract (or text) and keywords: .json, .jsonl, also .gz
   --exclude-titles FILE...  leave training documents out whose title is in these files (--valid and --test always count)
-  --output DIR       what is made goes here; default: run/science
-  --model MODEL      ${models// /, }; default: exhird-h
-  --seeds N,N        one model for each; default: 3435
-  --minutes N        train each at most so long, then validate, save and go on; default 0: to the end
-  --vocab-size N     so many of the most frequent words; default: 30000
-  --subwords N       instead of words, about N pieces of them (docs/languages.md); with --tokenizer pyonmttok, or
-                     --subword-type bpe, other ones than sentencepiece's unigram
-  --language CODE    such as de or zh, and --case, --accents, --digits, as exhird prepare has them; default: en
-  --windows K,K      of exclusive search, also 'all'; 0 is without; default: 0,1
-  --stage NAME,NAME  only these: prepare, vocab, train, translate, evaluate
-  --gpu              use the first GPU
-  --dry-run          only show the commands
-  --                 what follows is for onmt_train, over the settings of recipes/science/MODEL.yaml
+$(training_usage run/science 3435)
 
 All else is as in recipes/custom/run.sh, which see. Benchmarks:
 recipes/inspec/run.sh, recipes/krapivin/run.sh, recipes/semeval/run.sh with --run run/science.

@@ -16,6 +16,7 @@ import pytest
 
 from onmt_exhird.documents import FileLines, Item, Names, PipeLines, kind_of, read
 from onmt_exhird.documents import lines as lines_module
+from onmt_exhird.documents.folders import list_files
 from onmt_exhird.errors import ExhirdError
 
 Write = Callable[..., Path]
@@ -58,6 +59,23 @@ def test_a_line_that_is_no_utf8_is_named_and_the_others_are_read(write: Write) -
     assert bad.place == f"{path}, line 2" and bad.fault == "not UTF-8: byte 0xff at 3"
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl", "a.bib", "a.ris"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_is_told_and_not_taken_for_lines_or_for_no_entries(write: Write, name: str, encoding: str) -> None:
+    text = "\ufeff@misc{a, title={b}}\nTY  - JOUR\nTI  - b\nER  - \n"
+    (found,) = items(write(name, text.encode(encoding)))
+    assert found.fault == "the text is UTF-16; save it as UTF-8; no more is read from this file"
+
+
+def test_utf16_is_told_in_a_pipe_too() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, "one\ntwo\n".encode("utf-16"))
+    os.close(writing)
+    (found,) = read(PipeLines(reading, "pipe"), "text", Names())
+    os.close(reading)
+    assert "save it as UTF-8" in found.fault
+
+
 def test_a_line_without_end_is_not_read_into_memory(write: Write, monkeypatch: Any) -> None:
     monkeypatch.setattr(lines_module, "MAX_RECORD", 100)
     (found,) = items(write("a.txt", "x" * 1000))
@@ -90,6 +108,25 @@ def test_records_have_a_text_and_perhaps_title_and_id(write: Write, name: str) -
     assert [item.document for item in found] == [("Graphs", "We cut."), "No title.", "Null title."]
     assert [item.id for item in found] == ["x7", None, None]
     assert found[0].record == records[0]
+
+
+@pytest.mark.parametrize("name", ["A.TXT.GZ", "A.JSONL.GZ", "A.JSON.GZ", "A.CSV.GZ"])
+def test_endings_may_be_capitals(tmp_path: Path, name: str) -> None:
+    texts = {"TXT": "b", "JSONL": '{"text": "b"}', "JSON": '[{"text": "b"}]', "CSV": "text\nb"}
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(texts[name.split(".")[1]].encode()))
+    assert documents(path) == ["b"]
+
+
+def test_files_of_a_folder_may_have_endings_in_capitals(tmp_path: Path) -> None:
+    for name in ("B.TXT", "a.txt", "c.md"):
+        (tmp_path / name).touch()
+    assert [path.name for path in list_files(tmp_path)] == ["B.TXT", "a.txt"]
+
+
+def test_the_first_key_that_holds_something_is_the_text(write: Write) -> None:
+    lines = ['{"abstract": null, "text": "b"}', '{"abstract": "", "text": "b"}', '{"abstract": "a", "text": "b"}']
+    assert documents(write("a.jsonl", "\n".join(lines))) == ["b", "b", "a"]
 
 
 def test_a_json_list_is_read_as_well(write: Write) -> None:
@@ -151,7 +188,8 @@ def test_columns_can_be_named(write: Write) -> None:
     [
         ("Title,Body", {}, "no column 'abstract' or 'text'; the columns are 'Title', 'Body'; .* --text-key"),
         ("text", {"title": "head"}, "no column 'head'; the columns are 'text'; .* --title-key"),
-        ("", {}, "the columns are none"),
+        ("", {}, "line 1: the header is missing; the first line must name the columns"),
+        ("\ntext\n", {}, "line 1: the header is missing"),
         (b"text,\xff", {}, "line 1: the header is not UTF-8"),
     ],
 )

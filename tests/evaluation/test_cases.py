@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.evaluation import SystemResult, evaluate, f1_at_m
+from onmt_exhird.evaluation import System, SystemResult, evaluate, f1_at_m
 
 
 def score(source: str, gold: str, predictions: str, **options: object) -> SystemResult:
@@ -155,6 +155,11 @@ def test_f1_at_m_needs_no_sources():
     assert f1_at_m(["a ; b"], ["a ; c"], ["a"], kind="present") == 1.0
 
 
+def test_f1_at_m_of_another_kind_is_an_error_that_names_the_valid_ones():
+    with pytest.raises(ExhirdError, match="unknown kind 'all'; the valid ones are present, absent, total"):
+        f1_at_m(["a"], ["a"], ["a"], kind="all")
+
+
 def test_f1_at_m_of_present_phrases_needs_sources():
     with pytest.raises(ExhirdError, match="needs the sources"):
         f1_at_m(["a"], ["a"], kind="present")
@@ -187,8 +192,18 @@ def test_unknown_choices_are_errors_that_name_the_valid_ones(options, message):
         (([], [], []), "no documents"),
         ((["a", "b"], ["a"], ["a", "b"]), "gold has 1 documents, but there are 2 sources"),
         ((["a", "b"], ["a", "b"], {"ours": ["a"]}), "'ours' has 1 documents, but there are 2 sources"),
+        ((["a"], ["a"], [System("ours", [["a"], []])]), "'ours run 2' has 0 documents, but there are 1 sources"),
+        ((["a"], ["a"], {}), "nothing to evaluate; give the predictions of at least one run"),
+        ((["a"], ["a"], [System("ours", [])]), "nothing to evaluate"),
     ],
 )
 def test_numbers_of_documents_that_differ_are_errors(arguments, message):
     with pytest.raises(ExhirdError, match=message):
         evaluate(*arguments)
+
+
+def test_a_system_is_found_by_its_name_and_another_name_lists_those_there_are():
+    result = evaluate(["a"], ["a"], {"ours": ["a"], "base": ["b"]})
+    assert result["base"] is result.systems[1]
+    with pytest.raises(ExhirdError, match="there is no system 'bass'; there is ours, base"):
+        result["bass"]

@@ -85,6 +85,8 @@ def test_one_file_can_hold_everything(tmp_path):
     [
         ("{", "is not JSON"),
         ("", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ('{"n": ' + "1" * 5000 + "}", "is not JSON"),
         ("[1]", "is no JSON object"),
         ("{}", "has no phrases"),
         ('{"pred": 3}', "has no phrases"),
@@ -96,6 +98,12 @@ def test_an_unreadable_record_is_an_error_with_file_and_line(tmp_path, line, rea
     path.write_text(f'{{"pred": []}}\n{line}\n')
     with pytest.raises(ExhirdError, match=f"{re.escape(str(path))}, line 2 {reason}"):
         read_predictions(str(path))
+
+
+def test_endings_may_be_capitals(tmp_path):
+    path = tmp_path / "X.JSONL.GZ"
+    path.write_bytes(gzip.compress(b'{"pred": ["a b"]}\n'))
+    assert texts(read_predictions(str(path))) == [["a b"]]
 
 
 def test_a_record_without_text_is_an_error(tmp_path):

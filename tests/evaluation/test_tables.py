@@ -49,6 +49,11 @@ def test_markdown_escapes_what_it_would_read(table):
     ]
 
 
+def test_markdown_titles_are_not_read_as_emphasis():
+    table = Table("run*.pred beside a_b", ["system"])
+    assert to_markdown(table).startswith("**run\\*.pred beside a\\_b**")
+
+
 def test_latex_has_the_papers_subscripts(table):
     lines = to_latex(table).splitlines()
     assert "a\\_b & 0.500\\textsubscript{12} & 12.50 \\\\" in lines
@@ -105,6 +110,12 @@ def test_every_format_has_the_signature_and_all_systems(form):
 def test_every_score_is_shown(form):
     shown = render(evaluate(SOURCES, GOLD, OURS), form)
     assert all(name in shown for name in ("@5", "@10", "@M", "@O", "DupRatio", "PK", "AK", "micro", "3 documents"))
+
+
+@pytest.mark.parametrize("form", ["text", "json", "latex", "markdown", "csv"])
+def test_a_data_set_that_the_paper_does_not_have_is_an_error(form):
+    with pytest.raises(ExhirdError, match="the paper has no data set 'kp2k'; it has inspec, krapivin, semeval, kp20k"):
+        render(evaluate(SOURCES, GOLD, OURS), form, "kp2k")
 
 
 def test_an_unknown_format_is_an_error():

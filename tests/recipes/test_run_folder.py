@@ -66,6 +66,12 @@ def test_the_best_checkpoint_has_the_least_perplexity_of_those_saved(ask: Any, f
     assert ask("best") == str(folder / "model_step_300.pt")
 
 
+def test_what_is_not_a_number_is_never_the_best(ask: Any, folder: Path) -> None:
+    log = folder / "train.log"
+    log.write_text(LOG.replace("perplexity 9.5", "perplexity nan"))
+    assert ask("best") == str(folder / "model_step_200.pt")
+
+
 def test_steps_are_compared_as_numbers(tool: ModuleType, folder: Path) -> None:
     (folder / "model_step_300.pt").rename(folder / "model_step_9.pt")
     assert list(tool.checkpoints(folder)) == [9, 100, 200]

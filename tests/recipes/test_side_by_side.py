@@ -55,7 +55,7 @@ def test_a_missing_file_is_one_sentence_and_status_2(
     files[option].unlink()
     assert run(files) == 2
     captured = capsys.readouterr()
-    assert captured.err.endswith(f": error: cannot read {files[option]}: No such file or directory\n")
+    assert f": error: {files[option]} cannot be read" in captured.err and "give an existing" in captured.err
     assert captured.out == ""
 
 
@@ -68,6 +68,14 @@ def test_a_shorter_file_is_one_sentence_and_status_2(
     captured = capsys.readouterr()
     assert f"{files[option]} has 2" in captured.err and "give files of the same documents" in captured.err
     assert captured.out == ""
+
+
+def test_bytes_that_are_no_text_are_one_sentence_and_status_2(
+    files: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    files["--pred"].write_bytes(b"graph\ncaf\xe9\ncode\n")
+    assert run(files) == 2
+    assert f"{files['--pred']}, line 2 is not UTF-8" in capsys.readouterr().err
 
 
 def test_only_the_lines_asked_for_must_be_there(files: dict[str, Path]) -> None:

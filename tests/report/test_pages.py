@@ -18,6 +18,7 @@ from helpers.report_runs import RunFolder
 from onmt_exhird.cli import main
 from onmt_exhird.report.collect import collect
 from onmt_exhird.report.contents import build
+from onmt_exhird.report.curves import read_curve
 from onmt_exhird.report.drawing import Box, Drawing, Label, Line, standalone, to_svg, to_tikz
 from onmt_exhird.report.plots import draw_bars, draw_curves
 
@@ -286,3 +287,26 @@ def test_a_report_of_scores_has_the_curve_too(tmp_path: Path) -> None:
     assert "Training" not in [section.title for section in build(collect([runs.path]), "")]
     runs.write("exhird-h-34/train.log", LOG)
     assert "Training" in [section.title for section in build(collect([runs.path]), "")]
+
+
+def test_a_training_that_diverges_is_drawn_as_far_as_it_is_finite(tmp_path: Path) -> None:
+    runs = RunFolder(tmp_path / "run")
+    runs.write("exhird-h-34/train.log", LOG.replace("9.5;", "nan;").replace("perplexity 5;", "perplexity inf;"))
+    runs.write("catseq-34/train.log", LOG.replace("perplexity ", "perplexity nan, was "))
+    (section,) = [section for section in build(collect([runs.path]), "") if section.title == "Training"]
+    assert section.items == ["catseq-34: no validation has found a finite perplexity."]
+    (drawing,) = section.drawings
+    assert drawing.alternative == "lowest: exhird-h-34 4.25 at step 200"
+
+
+def test_a_training_of_which_nothing_is_finite_has_no_plot(tmp_path: Path) -> None:
+    runs = RunFolder(tmp_path / "run")
+    runs.write("exhird-h-34/train.log", LOG.splitlines()[0].replace("9.5", "nan"))
+    assert main(["report", str(runs.path), "--output", str(tmp_path / "out")]) == 0
+    assert "no validation has found a finite perplexity" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_line_of_the_log_that_is_being_written_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(LOG + "[2026-01-01 10:03:00,000 INFO] Validation at step 400: perplexity 1")
+    assert read_curve(path) == {100: 9.5, 200: 4.25, 300: 5.0}

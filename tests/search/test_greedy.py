@@ -104,6 +104,17 @@ def test_a_structure_token_in_a_source_is_copied_like_a_word() -> None:
     assert_equals_plain_search(search, sources)
 
 
+@pytest.mark.parametrize("odd", range(3))
+def test_one_source_with_structure_tokens_among_others_is_enough(odd: int) -> None:
+    sources, model = make_sources(3), make().build()
+    model.generator.gate_bias.data += 9.0  # it copies
+    for token in range(int(sources.lengths[odd])):
+        sources.extended[odd, token] = sources.ids[odd, token] = [4, 5, IDS.end][token % 3]
+    search, plain = (kind(model, constraint_of(LIMITS), 15) for kind in (Greedy, PlainSearch))
+    for one in search(sources):
+        assert one.tokens.tolist() == plain.greedy(sources, one.document).tokens
+
+
 @pytest.mark.skipif(not quantised.is_available(), reason="no products in eight bits here")
 @pytest.mark.parametrize("constraint", ["limits", "exclusion", "stems"])
 def test_looking_in_eight_bits_first_finds_the_same_tokens(constraint: str, monkeypatch: pytest.MonkeyPatch) -> None:

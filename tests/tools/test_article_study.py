@@ -40,6 +40,27 @@ def test_each_way_has_its_row(model: Path, tmp_path: Path, capsys: pytest.Captur
     rows = capsys.readouterr().out.splitlines()
     assert [row[:11].strip() for row in rows] == ["read", "beginning", "all at once", "in parts"]
     assert len({row[12:] for row in rows[1:]}) == 3
-    file.write_text('{"title": "a", "abstract": "b", "keywords": []}\n')
-    assert study.main(["--model", str(model), "--input", str(file)]) == 2
-    assert "has no 'body'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"title": "a", "abstract": "b", "keywords": []}\n', "articles.jsonl, line 1: no key 'body'"),
+        ("", "articles.jsonl: the file has no records"),
+        ("{\n", "articles.jsonl, line 1: not valid JSON"),
+    ],
+)
+def test_a_file_of_something_else_is_one_sentence_and_status_2(
+    text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "articles.jsonl"
+    file.write_text(text)
+    assert load_tool("article_study").main(["--model", "none", "--input", str(file)]) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_articles_are_read_with_their_keyphrases(tmp_path: Path) -> None:
+    file = tmp_path / "articles.jsonl"
+    file.write_text('{"title": "A", "abstract": null, "body": "We colour.", "keywords": "Graphs (G); trees"}\n' * 3)
+    articles, gold = load_tool("article_study").read_articles(file, 2)
+    assert (articles, gold) == ([("A", "\nWe colour.")] * 2, ["graphs ; trees"] * 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 import logging
 from collections.abc import Iterator
@@ -125,12 +124,6 @@ def test_without_json_every_line_is_a_key_and_its_value(capsys: pytest.CaptureFi
 def test_mistakes_are_named(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert load_tool("bench").main(arguments) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["clock", "documents", "reference_text", "scaling_study"])
-def test_examples_in_docstrings(name: str) -> None:
-    failed, tried = doctest.testmod(load_tool(f"benchmarks.{name}"))
-    assert tried and not failed
 
 
 def test_documents_have_the_shape_of_kp20k(documents: ModuleType) -> None:

@@ -78,6 +78,11 @@ def run_python(code: str, *arguments: str) -> str:
     return done.stdout
 
 
+def exhird(*arguments: str) -> str:
+    """What the command prints, run as a user does, in a process of its own."""
+    return run_python("import sys; from onmt_exhird.cli import main; sys.exit(main())", *arguments)
+
+
 def peak_rss_mb(who: int = resource.RUSAGE_SELF) -> float:
     """The most memory that this process has had (or the largest child that has ended), in MB."""
     unit = 1 if sys.platform == "darwin" else 1024

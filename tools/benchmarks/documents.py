@@ -44,7 +44,8 @@ class Shape:
 
 @dataclass(frozen=True)
 class Document:
-    """
+    """A source and its keyphrases.
+
     >>> document = next(make_documents(Shape(vocab=30, source=6, target=9), seed=8))
     >>> document.source_line
     'babahe babade bababo babafo babafu'

@@ -9,14 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from benchmarks.clock import clock, run_python, say
+from benchmarks.clock import clock, exhird, run_python, say
 from benchmarks.documents import Shape, make_documents
 
 from onmt_exhird.errors import ExhirdError
 
 WORDS, PHRASES = 3, 10  # YAKE: at most so many words, so many phrases
-IMPORT = "import torch"
-EXHIRD = "import sys; from onmt_exhird.cli import main; sys.exit(main())"
 
 
 def read_texts(args: Namespace) -> list[str]:
@@ -30,7 +28,10 @@ def read_texts(args: Namespace) -> list[str]:
 
     found = (item.document for item in read(FileLines(args.texts), kind_of(args.texts), Names()))
     sound = ("\n".join(one) if isinstance(one, tuple) else one for one in found if one)
-    return list(islice(sound, count))
+    texts = list(islice(sound, count))
+    if not texts:
+        raise ExhirdError(f"{args.texts} has no texts: give another file with --texts")
+    return texts
 
 
 def invented_model(texts: Sequence[str], args: Namespace, folder: Path) -> Path:
@@ -51,11 +52,11 @@ def invented_model(texts: Sequence[str], args: Namespace, folder: Path) -> Path:
     tokens += [f"word{number}" for number in range(args.vocab - len(tokens))]
     architecture = Architecture("exhird", len(tokens), 100, 300, encoder_layers=2)
     torch.manual_seed(args.seed)
-    model = architecture.build(SpecialIds(0, 1, 2, 3, 6))
+    model = architecture.build(SpecialIds(*map(specials.index, (UNK, PAD, BOS, EOS, END))))
     for parameter in model.parameters():
         torch.nn.init.uniform_(parameter, -0.1, 0.1)
-    model.generator.bias.data[6] = torch.tensor(0.05 * len(tokens)).log()
-    model.generator.bias.data[3] = -50.0  # the number of phrases ends a document
+    model.generator.bias.data[specials.index(END)] = torch.tensor(0.05 * len(tokens)).log()
+    model.generator.bias.data[specials.index(EOS)] = -50.0  # the number of phrases ends a document
     aliases = architecture.aliases()
     tensors = {name: tensor for name, tensor in model.state_dict().items() if name not in aliases}
     trained = Trained("invented", architecture, tokens, tensors, Options(max_phrases=6))
@@ -73,6 +74,19 @@ def yake(texts: Sequence[str]) -> Callable[[], Any]:
     return lambda: [extractor.extract_keywords(text) for text in texts]
 
 
+def measure_cold(text: str, model: Path, repeat: int) -> dict[str, Any]:
+    """A cold ``exhird generate`` of one text, beside importing torch alone."""
+    say("cold starts")
+    Path("one.txt").write_text(text.replace("\n", " ") + "\n")
+    cold = min(clock(lambda: exhird("generate", "one.txt", "--model", str(model))).cpu for _ in range(repeat))
+    torch_alone = min(clock(lambda: run_python("import torch")).cpu for _ in range(repeat))
+    return {
+        "cold_cpu_seconds": round(cold, 3),
+        "import_torch_cpu_seconds": round(torch_alone, 3),
+        "cold_to_import_torch": round(cold / torch_alone, 2),
+    }
+
+
 def bench_generate(args: Namespace) -> dict[str, Any]:
     """`KeyphraseGenerator.generate` over raw texts, and a cold ``exhird generate`` of one of them."""
     import torch
@@ -81,11 +95,7 @@ def bench_generate(args: Namespace) -> dict[str, Any]:
     texts = read_texts(args)
     random.Random(args.seed).shuffle(texts)
     model = args.model or invented_model(texts, args, Path())
-    Path("one.txt").write_text(texts[0].replace("\n", " ") + "\n")
-    say("cold starts")
-    command = ["generate", "one.txt", "--model", str(model)]
-    cold = min(clock(lambda: run_python(EXHIRD, *command)).cpu for _ in range(args.repeat))
-    torch_alone = min(clock(lambda: run_python(IMPORT)).cpu for _ in range(args.repeat))
+    cold = measure_cold(texts[0], model, args.repeat)
 
     from onmt_exhird import KeyphraseGenerator
 
@@ -107,13 +117,4 @@ def bench_generate(args: Namespace) -> dict[str, Any]:
             "yake_docs_per_cpu_second": round(len(texts) / span.cpu, 3),
             "ratio_to_yake": round(span.cpu / measured.median.cpu, 2),
         }
-    return (
-        measured.report(None)
-        | other
-        | {
-            "phrases_per_document": round(phrases / len(texts), 2),
-            "cold_cpu_seconds": round(cold, 3),
-            "import_torch_cpu_seconds": round(torch_alone, 3),
-            "cold_to_import_torch": round(cold / torch_alone, 2),
-        }
-    )
+    return measured.report(None) | other | {"phrases_per_document": round(phrases / len(texts), 2)} | cold

@@ -18,7 +18,6 @@ import asyncio
 import contextlib
 import itertools
 import json
-import os
 import sys
 import tempfile
 import time
@@ -29,6 +28,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.clock import Span, clock
 from benchmarks.loopback import Server, serving, start
 from make_corpus import make_split
 
@@ -80,25 +80,17 @@ async def drive(server: Server, clients: int, orders: Iterator[Order], seconds: 
     return list(itertools.chain.from_iterable(await asyncio.gather(*(client() for _ in range(clients)))))
 
 
-class Spent(NamedTuple):
-    """Seconds by the clock and of the processor."""
-
-    wall: float
-    cpu: float
-
-
-def time_generate(model: str | None, documents: Iterable[dict[str, Any]]) -> Spent:
+def time_generate(model: str | None, documents: Iterable[dict[str, Any]]) -> Span:
     """What ``exhird generate`` takes for these documents, starting included."""
     options = [] if model is None else ["--model", model]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "documents.jsonl"
         path.write_text("".join(json.dumps(one) + "\n" for one in documents))
-        before, began = os.times(), time.monotonic()
-        if start("generate", str(path), *options, "--output", f"{folder}/out.jsonl").wait():
-            sys.exit("load_test: exhird generate failed")
-        after = os.times()
-    user, system = after.children_user - before.children_user, after.children_system - before.children_system
-    return Spent(time.monotonic() - began, user + system)
+        codes: list[int] = []
+        spent = clock(lambda: codes.append(start("generate", str(path), *options, "--output", f"{folder}/out").wait()))
+    if codes != [0]:
+        sys.exit("load_test: exhird generate failed")
+    return spent
 
 
 def load(args: argparse.Namespace) -> bool:
@@ -109,9 +101,7 @@ def load(args: argparse.Namespace) -> bool:
         return all([load_with(server, args, documents, size, idle) for size in (1, 8)])
 
 
-def load_with(
-    server: Server, args: argparse.Namespace, documents: list[dict[str, Any]], size: int, idle: Spent
-) -> bool:
+def load_with(server: Server, args: argparse.Namespace, documents: list[dict[str, Any]], size: int, idle: Span) -> bool:
     """The minute of many clients with so many documents a request. `idle`: what exhird generate takes to start."""
     orders, found = itertools.cycle(make_orders(documents, size)), list[object]()
     wall = cpu = generate_wall = generate_cpu = 0.0

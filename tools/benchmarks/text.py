@@ -10,17 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import reference_text
-from benchmarks.clock import clock, run_python, say
+from benchmarks.clock import clock, exhird, say
 from benchmarks.documents import Document, Shape, make_documents
 
 from onmt_exhird.stream import render
-
-EXHIRD = "import sys; from onmt_exhird.cli import main; sys.exit(main())"
-
-
-def exhird(*arguments: str) -> str:
-    """Run the command as a user does, in a process of its own."""
-    return run_python(EXHIRD, *arguments)
 
 
 def documents_of(args: Namespace, count: int) -> Iterator[Document]:

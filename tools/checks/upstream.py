@@ -291,6 +291,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="*", default=["tests", "commands"], help="tests, commands; default: both")
     args = parser.parse_args(arguments)
+    if unknown := set(args.what) - {"tests", "commands"}:
+        parser.error(f"there is no {', '.join(sorted(unknown))}; there are tests and commands")
     fine = True
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -10,21 +10,45 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from arguments import positive
+
+from onmt_exhird.corpus import Unusable
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.evaluation import evaluate
 from onmt_exhird.generator.api import KeyphraseGenerator
 from onmt_exhird.generator.documents import read_document
 from onmt_exhird.generator.loading import load
-from onmt_exhird.records import parse_object, read_records
+from onmt_exhird.records import Keys, parse_object, parse_record, read_records, take_text
 from onmt_exhird.text import tokenize_phrase
 
 Article = tuple[str, str]  # title, abstract and body
 ENDLESS = 10**9  # tokens
+
+
+def read_articles(path: Path, count: int | None) -> tuple[list[Article], list[str]]:
+    """The articles of a file, all or the first ones, and their authors' keyphrases, a line each."""
+    articles, gold = [], []
+    for raw in islice(read_records(path), count):
+        try:
+            title, abstract, keywords = parse_record(raw.json, Keys(text=("abstract",)))
+            body = take_text(parse_object(raw.json), ("body",))
+        except Unusable as reason:
+            raise ExhirdError(f"{raw.place}: {raw.fault or reason}; mend the file") from None
+        articles.append((title, f"{abstract}\n{body}"))
+        gold.append(as_line(keywords))
+    return articles, gold
+
+
+def as_line(phrases: Iterable[str]) -> str:
+    """Keyphrases as the evaluation reads them."""
+    return " ; ".join(" ".join(tokenize_phrase(phrase)) for phrase in phrases)
 
 
 def beginning(text: Article, size: int) -> Article:
@@ -54,25 +78,20 @@ def study(model: str, articles: Sequence[Article]) -> dict[str, tuple[list[str],
 
 
 def lines(generator: KeyphraseGenerator, articles: Sequence[Article]) -> list[str]:
-    return [" ; ".join(" ".join(tokenize_phrase(text)) for text in one.texts) for one in generator.generate(articles)]
+    return [as_line(found.texts) for found in generator.generate(articles)]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, metavar="M", help="a model folder or a .pt of onmt_train")
     parser.add_argument("--input", type=Path, required=True, metavar="FILE", help="records of whole articles")
-    parser.add_argument("--documents", type=int, metavar="N", help="only the first ones")
+    parser.add_argument("--documents", type=positive, metavar="N", help="only the first ones")
     args = parser.parse_args(argv)
     try:
-        records = [parse_object(raw.json) for raw in islice(read_records(args.input), args.documents)]
-        articles = [(one["title"], f"{one['abstract']}\n{one['body']}") for one in records]
-        gold = [" ; ".join(" ".join(tokenize_phrase(phrase)) for phrase in one["keywords"]) for one in records]
+        articles, gold = read_articles(args.input, args.documents)
         found = study(args.model, articles)
     except ExhirdError as error:
         print(f"article_study.py: error: {error}", file=sys.stderr)
-        return 2
-    except KeyError as error:
-        print(f"article_study.py: error: {args.input}: a record has no {error}", file=sys.stderr)
         return 2
     sources = [" ".join(read_document(text).tokens) for text in articles]
     scores = evaluate(sources, gold, {name: written for name, (written, _) in found.items()})

@@ -19,7 +19,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from window_study import Decoder, Setting
+from decoding import Decoder, Setting
 
 from onmt_exhird.bridge.strategies import documents_of
 from onmt_exhird.errors import ExhirdError

@@ -1,0 +1,18 @@
+"""What the docstrings of the tools and recipes show is what they do."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+import pytest
+from helpers.files import RECIPES, TOOLS, load_tool
+
+SHOWING = sorted(path for folder in (TOOLS, RECIPES) for path in folder.rglob("*.py") if ">>>" in path.read_text())
+
+
+@pytest.mark.parametrize("path", SHOWING, ids=lambda path: path.stem)
+def test_examples_in_docstrings(path: Path) -> None:
+    name = f"benchmarks.{path.stem}" if path.parent.name == "benchmarks" else path.stem
+    failed, tried = doctest.testmod(load_tool(name))
+    assert tried and not failed
