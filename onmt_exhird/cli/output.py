@@ -44,6 +44,8 @@ def _told_if_full() -> Iterator[None]:
 @contextmanager
 def open_output(path: Path | None) -> Iterator[IO[bytes]]:
     """Where answers go: the standard output; or a file, which appears when all is done; or a pipe that has a name."""
+    from onmt_exhird.records import is_gzip
+
     if path is None:
         if sys.stdout is None:
             raise ExhirdError("the standard output is closed; name a file with --output")
@@ -54,7 +56,7 @@ def open_output(path: Path | None) -> Iterator[IO[bytes]]:
             yield device
     else:
         with whole_files([Path(os.path.realpath(path))]) as (file,):
-            if not path.name.endswith(".gz"):
+            if not is_gzip(path):
                 yield file.buffer  # type: ignore[attr-defined]
                 return
             with gzip.GzipFile("", "wb", fileobj=file.buffer, mtime=0) as packed:  # type: ignore[attr-defined]

@@ -160,10 +160,11 @@ def choose_rules(
 
 def _write(args: argparse.Namespace, rules: Rules, keys: Keys, seed: int | None, src: IO[str], tgt: IO[str]) -> Tally:
     """Read, work in parallel, write in order or mixed."""
+    from onmt_exhird.records import is_gzip
     from onmt_exhird.shuffle import shuffle
 
     total = Tally()
-    size = sum(path.stat().st_size * (EXPANSION if path.suffix == ".gz" else 1) for path in args.input)
+    size = sum(path.stat().st_size * (EXPANSION if is_gzip(path) else 1) for path in args.input)
     pairs = _pairs(args, rules, keys, total)
     for source, target in pairs if seed is None else shuffle(pairs, seed, size, args.output):
         src.write(source)
