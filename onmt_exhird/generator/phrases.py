@@ -82,18 +82,23 @@ class Reader:
 
     def __init__(self, document: Document, rules: TextRules = ENGLISH) -> None:
         self.document, self.rules = document, rules
-        tokens, self.spans = document.tokens, document.spans
-        if rules.unspaced:
-            tokens, self.spans = _characters(document)
-        self.stems = list(stem_words(tokens, rules))
+        self.tokens, self.spans = _characters(document) if rules.unspaced else (document.tokens, document.spans)
+        # By what the stem must begin with. Stemming all words of an abstract would take as long as all else here: an
+        # English stem begins as its word does, so most words need none.
         self.places: dict[str, list[int]] = defaultdict(list)
-        for place, root in enumerate(self.stems):
-            self.places[root].append(place)
+        for place, token in enumerate(self.tokens):
+            self.places[token[0].lower()[0] if rules.language == "en" else self._stem(token)].append(place)
+
+    def _stem(self, token: str) -> str:
+        return stem_words((token,), self.rules)[0]
 
     def occurrences(self, stems: Sequence[str]) -> list[int]:
         """The places of the tokens where a run of stems begins."""
-        count = len(stems)
-        return [place for place in self.places.get(stems[0], ()) if self.stems[place : place + count] == list(stems)]
+        found = self.places.get(stems[0][0] if self.rules.language == "en" else stems[0], [])
+        for offset, root in enumerate(stems):
+            places = (place for place in found if place + offset < len(self.tokens))
+            found = [place for place in places if self._stem(self.tokens[place + offset]) == root]
+        return found
 
     def span(self, place: int, count: int) -> Span:
         """The characters of so many tokens."""

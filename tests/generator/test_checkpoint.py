@@ -15,7 +15,6 @@ from onmt_exhird import KeyphraseGenerator, stream
 from onmt_exhird.cli import main
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator.api import Options
-from onmt_exhird.generator.articles import Part
 from onmt_exhird.generator.documents import read_document
 
 SEARCHES = {"greedy": (1, 1), "off": (1, 0), "all": (1, None), "beam": (3, 1)}
@@ -35,10 +34,12 @@ def test_writes_what_onmt_translate_writes(search: str, checkpoint: Path) -> Non
     wanted = ["-beam_size", beam, "-max_phrases", 5, "-max_phrase_words", 3, *exclusion]
     lines = translate(checkpoint.parent, checkpoint, "some.src", *wanted)
     generator = KeyphraseGenerator.from_pretrained(checkpoint)
-    parts = [(Part(0, document.tokens), len(document.tokens)) for document in documents]
     options = Options(window=window, max_phrases=5, max_phrase_words=3, beam_size=beam)
-    for line, found in zip(lines, generator._search(parts, options, False), strict=True):
-        assert [phrase.words for phrase in stream.parse(line)] == [raw.words for raw in found.phrases]
+    sources = generator._sources([document.tokens for document in documents])
+    found = {one.document: one.tokens.tolist() for step in generator._search([sources], options) for one in step}
+    for number, line in enumerate(lines):
+        written = " ".join(generator._words(found[number], sources.words[number])).removesuffix(" </s>")
+        assert list(stream.parse(line)) == list(stream.parse(written))
 
 
 def test_export_gives_a_folder_that_generates_the_same(checkpoint: Path, tmp_path: Path) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from onmt_exhird.generator.documents import read_document
 from onmt_exhird.generator.phrases import Raw, Reader, read_stream
 from onmt_exhird.subwords import Subwords
-from onmt_exhird.text import TextRules
+from onmt_exhird.text import TextRules, stem, stem_words, tokenize
 from onmt_exhird.textmodel import TextModel
 
 GERMAN, CHINESE = TextRules("de", accents="keep"), TextRules("zh", accents="keep")
@@ -58,3 +60,30 @@ def test_a_word_said_twice_must_stand_in_the_document(
     [raw] = read(f"<a_start> {pieces} ; </s>", rules)
     found = Reader(read_document(text, rules), rules).keyphrase(raw)
     assert (found and found.text) == readable
+
+
+ODD = ["skies", "dying", "news", "innings", "ies", "oed", "s", "ss", "y", "ing", "<digit>", "'s", ".", "İİies", "ΣΊΣ"]
+
+
+@settings(deadline=None)
+@given(st.one_of(st.sampled_from(ODD), st.text(min_size=1), st.from_regex(r"[a-y]{1,4}(ies|sses|ing|ed|ational|y)")))
+def test_an_english_stem_begins_as_its_word_does(word: str) -> None:
+    """Which finding phrases by stems relies on."""
+    assert stem(word)[0] == word[0].lower()[0]
+
+
+RULES = [TextRules(), TextRules(case="keep"), TextRules("de", case="keep", accents="keep"), TextRules("zh")]
+WORDS = ["graph", "graphs", "Graphen", "häuser", "Haus", "grapes", "tree", "trees", "图像", "分类", "3"]
+
+
+@pytest.mark.parametrize("rules", RULES, ids=["en", "en, case", "de", "zh"])
+@given(data=st.data())
+def test_phrases_are_found_wherever_their_stems_stand_one_after_the_other(
+    rules: TextRules, data: st.DataObject
+) -> None:
+    text = " ".join(data.draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12)))
+    phrase = tokenize(" ".join(data.draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3))), rules)
+    reader, wanted = Reader(read_document(text, rules), rules), stem_words(phrase, rules)
+    stems = stem_words(reader.tokens, rules)
+    expected = [place for place in range(len(stems)) if stems[place : place + len(wanted)] == wanted]
+    assert reader.occurrences(wanted) == expected
