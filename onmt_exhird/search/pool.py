@@ -85,7 +85,7 @@ class Table:
 
 
 def fit(tensor: Tensor, like: Tensor) -> Tensor:
-    """A tensor (rows, n, ...), narrowed or filled up with zeros to be as wide as another one.
+    """A tensor (rows, n), narrowed or filled up with zeros to be as wide as another one.
 
     >>> fit(torch.ones(1, 3), torch.ones(5, 2)), fit(torch.ones(1, 3), torch.ones(5, 4))
     (tensor([[1., 1.]]), tensor([[1., 1., 1., 0.]]))
@@ -93,7 +93,7 @@ def fit(tensor: Tensor, like: Tensor) -> Tensor:
     wider = like.size(1) - tensor.size(1)
     if wider <= 0:
         return tensor[:, : like.size(1)]
-    return torch.cat([tensor, tensor.new_zeros(len(tensor), wider, *tensor.shape[2:])], 1)
+    return torch.cat([tensor, tensor.new_zeros(len(tensor), wider)], 1)
 
 
 class Pool:

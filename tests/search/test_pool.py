@@ -90,18 +90,33 @@ def test_one_who_comes_to_an_empty_pool_is_begun_at_once(monkeypatch: pytest.Mon
 
 
 def test_those_who_come_to_a_full_pool_are_encoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With three rows under way two documents are waited for; when no more will come, nobody is waited for."""
+    """With four rows under way two documents are waited for; when no more will come, nobody is waited for."""
     monkeypatch.setattr(pool, "PATIENCE", 2)
+    monkeypatch.setattr(pool, "TOKENS", 400)
     model = endless()
     encoded = watch(model, monkeypatch)
-    steps = Greedy(model, None, 12).steps([*groups([3, 0, 1, 0, 1, 0, 1]), None])
+    steps = Greedy(model, None, 12).steps([*groups([4, 0, 1, 0, 1, 0, 1]), None])
     found = [next(steps) for _ in range(4)]
-    assert encoded == [3]
+    assert encoded == [4]
     found.append(next(steps))
-    assert encoded == [3, 2]
+    assert encoded == [4, 2]
     found += steps
-    assert encoded == [3, 2, 1]
-    assert sorted(one.document for step in found for one in step) == list(range(6))
+    assert encoded == [4, 2, 1]
+    assert sorted(one.document for step in found for one in step) == list(range(7))
+
+
+def test_of_those_who_come_together_the_longest_are_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that documents that are encoded together are of nearly one length."""
+    model = make().build()
+    encode, lengths = model.encode, list[int]()
+
+    def note(ids: torch.Tensor, own: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        lengths.extend(own.tolist())
+        return encode(ids, own)
+
+    monkeypatch.setattr(model, "encode", note)
+    assert len(flat(Greedy(model, None, 9).steps(groups([9])))) == 9
+    assert lengths == sorted(lengths, reverse=True)
 
 
 def test_no_more_is_asked_for_than_will_soon_be_needed() -> None:
