@@ -115,6 +115,15 @@ def test_one_source_with_structure_tokens_among_others_is_enough(odd: int) -> No
         assert one.tokens.tolist() == plain.greedy(sources, one.document).tokens
 
 
+def test_a_source_with_structure_tokens_costs_those_after_it_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "ROWS", 1)
+    sources = make_sources(3)
+    odd = int(sources.lengths.argmax())  # which comes first
+    sources.extended[odd, 0] = sources.ids[odd, 0] = IDS.end
+    for one in Greedy(make().build(), constraint_of(LIMITS), 15)(sources):
+        assert one.log_probs.isnan().any() == (one.document != odd)
+
+
 @pytest.mark.skipif(not quantised.is_available(), reason="no products in eight bits here")
 @pytest.mark.parametrize("constraint", ["limits", "exclusion", "stems"])
 def test_looking_in_eight_bits_first_finds_the_same_tokens(constraint: str, monkeypatch: pytest.MonkeyPatch) -> None:
