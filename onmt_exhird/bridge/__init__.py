@@ -61,7 +61,7 @@ SEAMS = {
     "onmt.bin.average_models": ["checkpoints.load_without_running_code"],
     "onmt.bin.release_model": ["checkpoints.load_without_running_code"],
     "onmt.utils.optimizers": [
-        "training.learning_rate_with_plateau",
+        "plateau.learning_rate_with_plateau",
         "adam.adam_in_one_pass",
         "finite.skip_steps_that_are_not_finite",
         "resume.optimizer_that_brings_the_state",
