@@ -160,8 +160,9 @@ class Recurrence(torch.autograd.Function):
             gradients.word_step(now, d_attentions[now])
             if begun is not None:
                 gradients.phrase_step(now, begun)
-        d_weights = *gradients.of_phrase_weights(), *gradients.of_word_weights()
-        return gradients.of_projected(), None, None, gradients.of_memory(), None, *gradients.of_state, *d_weights
+        d_projected, d_word_weights = gradients.of_words()
+        d_weights = *gradients.of_phrases(), *d_word_weights
+        return d_projected, None, None, gradients.of_memory(), None, *gradients.of_state, *d_weights
 
 
 class _Gradients:
@@ -246,10 +247,6 @@ class _Gradients:
         self.d_phrase_gates.append(by_gate)
         self.d_phrase_queries.append(d_query)
 
-    def of_projected(self) -> Tensor:
-        """(N, 3d)"""
-        return self.d_gates[:, :3].flatten(1).roll(-self.size, 1)
-
     def of_memory(self) -> Tensor:
         """(B, S, d): of the scores of both levels and of the contexts, in one product for each document."""
         of_sources = (self.d_totals, self.attentions, self.d_phrase_scores)  # each (N, S)
@@ -260,18 +257,19 @@ class _Gradients:
         )  # (3T, B, S), (3T, B, d)
         return torch.bmm(left.permute(1, 2, 0), right.transpose(0, 1))
 
-    def of_word_weights(self) -> tuple[Tensor, ...]:
-        """Of GRU_2, W_alpha and W_2, in the order of `Weights`."""
+    def of_words(self) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Of what the embeddings' products were (N, 3d); of GRU_2, W_alpha and W_2, in the order of `Weights`."""
         by_input, by_hidden = self.d_gates[:, :3].flatten(1), self.d_gates[:, 1:].flatten(1)  # (N, 3d)
-        return (
+        weights = (
             (by_input.t() @ self.tape.entering).roll(-self.size, 0),
             by_hidden.t() @ self.gates.before,
             by_hidden.sum(0),
             self.tape.combined[:, : self.size].t() @ self.d_queries,
             self.d_outputs.t() @ self.tape.combined,
         )
+        return by_input.roll(-self.size, 1), weights
 
-    def of_phrase_weights(self) -> tuple[Tensor, ...]:
+    def of_phrases(self) -> tuple[Tensor, ...]:
         """Of GRU_1 and W_1, in the order of `Weights`."""
         phrases = [begun for begun in reversed(self.tape.begun) if begun is not None]  # as they were met
         if not phrases:
