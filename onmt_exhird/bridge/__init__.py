@@ -46,14 +46,14 @@ SEAMS = {
         "batches.a_line_out_for_each_line_in",
         "batches.buckets_that_need_little_room",
         "places.training_data_that_goes_on",
-        "places.lines_that_can_be_skipped",
+        "corpora.lines_that_can_be_skipped",
         "data_checks.files_that_stay_as_they_are",
     ],
     "onmt.encoders.rnn_encoder": ["encoders.gru_with_its_own_gradient"],
     "onmt.model_builder": ["checkpoints.build_our_generator", "distributed.ranks_are_not_gpus"],
     "onmt.utils.misc": ["distributed.ranks_are_not_gpus"],
     "onmt.models.model_saver": ["checkpoints.load_without_running_code", "saving.save_whole_checkpoints"],
-    "onmt.train_single": ["saving.go_on_from_a_whole_checkpoint", "distributed.processes_without_a_gpu"],
+    "onmt.train_single": ["loading.go_on_from_a_whole_checkpoint", "distributed.processes_without_a_gpu"],
     "onmt.utils.distributed": ["distributed.tell_without_a_gpu"],
     "onmt.modules.embeddings": ["checkpoints.load_without_running_code", "embeddings.vectors_in_one_pass"],
     "onmt.bin.train": ["distributed.end_together", "resume.draw_a_seed"],
@@ -61,7 +61,7 @@ SEAMS = {
     "onmt.bin.average_models": ["checkpoints.load_without_running_code"],
     "onmt.bin.release_model": ["checkpoints.load_without_running_code"],
     "onmt.utils.optimizers": [
-        "training.learning_rate_with_plateau",
+        "plateau.learning_rate_with_plateau",
         "adam.adam_in_one_pass",
         "finite.skip_steps_that_are_not_finite",
         "resume.optimizer_that_brings_the_state",
@@ -75,7 +75,7 @@ SEAMS = {
     "onmt.scorers": ["scorer.register_scorer"],
     "onmt.inference_engine": ["data_checks.check_files_to_translate"],
     "onmt.translate.translator": ["translator.search_over_extended_ids", "output_layer.lay_out_for_search"],
-    "onmt.translate.translation": ["translator.copied_words_as_themselves"],
+    "onmt.translate.translation": ["translation.copied_words_as_themselves"],
 }
 
 

@@ -113,22 +113,22 @@ def end_together(train: Upstream) -> None:
 
 def watch(processes: list[Any], ranks: list[int], failures: Any, stop: StopRequest) -> None:
     """Wait until all have ended; as soon as one has failed, say which and why. Signals are passed on."""
-    told = False
+    passed_on = False
     while running := [process for process in processes if process.exitcode is None]:
         wait([process.sentinel for process in running], timeout=0.2)
-        if stop.by and not told:
-            told = True
+        if stop.by and not passed_on:
+            passed_on = True
             for process in running:
                 process.terminate()
-        told_of = None if failures.empty() else failures.get()
-        if told_of:  # where one is killed the others fail for want of it, perhaps before its end is seen
-            others = {one.sentinel: one for rank, one in zip(ranks, processes, strict=True) if rank != told_of[0]}
+        failure = None if failures.empty() else failures.get()
+        if failure:  # where one is killed the others fail for want of it, perhaps before its end is seen
+            others = {one.sentinel: one for rank, one in zip(ranks, processes, strict=True) if rank != failure[0]}
             for sentinel in wait(list(others), timeout=_DYING):
                 others[sentinel].join()  # a sentinel is ready before the exit code is
         for rank, process in zip(ranks, processes, strict=True):
             if (process.exitcode or 0) < 0:
                 name = signal.Signals(-process.exitcode).name
                 raise ExhirdError(f"process {rank} was killed by {name}: {_REMEDY}")
-        if told_of:
-            rank, message, trace = told_of
+        if failure:
+            rank, message, trace = failure
             raise ExhirdError(f"process {rank} failed: {message}; {_REMEDY}" + (f"\n{trace}" if trace else ""))

@@ -12,7 +12,10 @@ import torch
 
 from onmt_exhird.bridge import resume
 from onmt_exhird.bridge.distributed import on_cpus
-from onmt_exhird.bridge.places import Place, Places, end_readers_at_exit, let_readers_end
+from onmt_exhird.bridge.facts import facts_of
+from onmt_exhird.bridge.places import Place, Places
+from onmt_exhird.bridge.random_numbers import random_states_kept, set_random_states
+from onmt_exhird.bridge.readers import end_readers_at_exit, let_readers_end
 from onmt_exhird.bridge.seams import Upstream
 from onmt_exhird.bridge.signals import StopRequest
 from onmt_exhird.bridge.statistics import Statistics
@@ -81,15 +84,13 @@ class Loop:
         with StopRequest() as stop:
             for batches, normalization in trainer._accum_batches(self._noted()):
                 if random_states is not None:  # now, since starting to read the data has drawn numbers
-                    resume.set_random_states(random_states)
+                    set_random_states(random_states)
                     random_states = None
                 step = trainer.optim.training_step
                 trainer._maybe_update_dropout(step)
                 self._learn(batches, normalization)
                 self._average(step)
-                self.report.seconds_left = self._seconds_left(first)
-                rate = trainer.optim.learning_rate()
-                self.report = trainer._maybe_report_training(step, self.steps, rate, self.report)
+                self._report(step, first)
                 patience_is_over = step % valid_every == 0 and self._validate(valid, step)
                 signal, time_is_up = self._asked_to_end(stop)
                 if patience_is_over or signal or time_is_up or (self.steps and step >= self.steps):
@@ -97,22 +98,17 @@ class Loop:
                 if self.save_every and step % self.save_every == 0:
                     self._save(step)
             else:
-                if self.done == first:
-                    raise ExhirdError(
-                        "the training data have no document for this process: give more, or use fewer processes"
-                    )
+                self._require_a_step(first)
             if time_is_up:
                 minutes = trainer.opt.train_minutes
                 self.logger.info(f"The {minutes:g} minutes of -train_minutes are over: ending at step {step}")
                 if valid is not None and step % valid_every:
                     self._look(valid, step)
             self._save(step)
-        saver = trainer.model_saver
-        if saver is not None and saver.error is not None:
-            raise ExhirdError(f"the model of step {step} is not saved: make room, then go on with the last checkpoint")
+        self._require_saved(step)
         if signal:
-            newest = saver.newest() if saver is not None else ""
-            self.logger.info(f"Stopped by {signal} at step {step}; to go on: -train_from {newest or '(none is saved)'}")
+            newest = self._newest() or "(none is saved)"
+            self.logger.info(f"Stopped by {signal} at step {step}; to go on: -train_from {newest}")
         return self.total
 
     def _over_already(self) -> str:
@@ -150,10 +146,9 @@ class Loop:
         message = f"Step {self.done}: the loss or its gradient is not finite, so the model stays as it is"
         self.logger.warning(f"{message}; its documents: {documents}")
         if self.bad == MOST_BAD_STEPS:
-            saved = trainer.model_saver.newest() if trainer.model_saver is not None else ""
             raise ExhirdError(
                 f"{message}; that was the {self.bad}th step in a row, so training ends. Its last checkpoint is good: "
-                f"{saved or 'there is none'}. Try a smaller -learning_rate or -max_grad_norm"
+                f"{self._newest() or 'there is none'}. Try a smaller -learning_rate or -max_grad_norm"
             )
 
     def _average(self, step: int) -> None:
@@ -164,6 +159,12 @@ class Loop:
             trainer.moving_average = [weight.detach().clone().float() for weight in trainer.model.parameters()]
         else:
             trainer._update_average(step)
+
+    def _report(self, step: int, first: int) -> None:
+        """Say how it goes, if it is time to: the statistics then begin anew."""
+        trainer = self.trainer
+        self.report.seconds_left = self._seconds_left(first)
+        self.report = trainer._maybe_report_training(step, self.steps, trainer.optim.learning_rate(), self.report)
 
     def _seconds_left(self, first: int) -> float:
         """Until the last step, if none of what may end training sooner does."""
@@ -178,7 +179,7 @@ class Loop:
         """Validate and say what came out, with no consequence; the statistics are those of the first process."""
         trainer = self.trainer
         stats, perplexity = None, inf
-        with resume.random_states_kept():
+        with random_states_kept():
             if valid is not None and (self.team.rank == 0 or trainer.parallel_mode == "tensor_parallel"):
                 stats = trainer.validate(valid, moving_average=trainer.moving_average)
                 perplexity = stats.ppl() if stats.ppl() < inf else inf  # not a number is the worst
@@ -230,6 +231,21 @@ class Loop:
             saver.state = resume.state_of(self)
             saver.save(step, moving_average=self.trainer.moving_average)
 
+    def _newest(self) -> str:
+        """The path of the newest checkpoint; nothing if there is none."""
+        saver = self.trainer.model_saver
+        return saver.newest() if saver is not None else ""
+
+    def _require_a_step(self, first: int) -> None:
+        """Data that have an end, though corpora begin again and again, have no document."""
+        if self.done == first:
+            raise ExhirdError("the training data have no document for this process: give more, or use fewer processes")
+
+    def _require_saved(self, step: int) -> None:
+        saver = self.trainer.model_saver
+        if saver is not None and saver.error is not None:
+            raise ExhirdError(f"the model of step {step} is not saved: make room, then go on with the last checkpoint")
+
 
 def loop_that_loses_nothing(trainer: Upstream) -> None:
     """Upstream's loop begins its data, random numbers, patience and statistics anew after a resume.
@@ -244,7 +260,7 @@ def loop_that_loses_nothing(trainer: Upstream) -> None:
         built.opt = opt
         if on_cpus(opt):
             built.gpu_rank = -1  # where validation searches
-        built.facts = resume.facts_of(opt)
+        built.facts = facts_of(opt)
         trainer.logger.info(f"Settings: {json.dumps(built.facts['settings'], default=sorted)}")
         return built
 

@@ -22,7 +22,10 @@ def keep_freed_memory() -> bool:
 
 
 def trainer_that_keeps_freed_memory(trainer: Upstream) -> None:
-    """On a CPU each step's matrices over the vocabulary are unmapped, and zeroed anew by the kernel for the next."""
+    """On a CPU each step's matrices over the vocabulary are unmapped, and zeroed anew by the kernel for the next.
+
+    To keep them made training 7 % quicker (docs/speed.md).
+    """
     build = trainer.build_trainer
 
     def build_trainer(opt: Any, device_id: int, *args: Any, **kwargs: Any) -> Any:

@@ -37,7 +37,7 @@ def _cat_seq(decoder: CopyingRNNDecoder) -> CatSeq | None:
         return None
     if attention.attn_type != "general" or attention.attn_func != "softmax":
         return None
-    catseq = CatSeq.__new__(CatSeq)
+    catseq = CatSeq.__new__(CatSeq)  # without parameters of its own: upstream's take their places
     nn.Module.__init__(catseq)
     catseq.cell, catseq.attention, catseq.combine = layers[0], attention.linear_in.weight, attention.linear_out.weight
     return catseq

@@ -15,7 +15,7 @@ from onmt_exhird.bridge.seams import Upstream
 class Bucket:
     """The batches of one bucket, in the form in which upstream's translator takes the batches of all."""
 
-    bucket_size = sys.maxsize
+    bucket_size = sys.maxsize  # upstream ends a bucket by counting; here it is at its end when no batch is left
 
     def __init__(self, batches: Iterable[tuple[Batch, int]]) -> None:
         self.batches = batches

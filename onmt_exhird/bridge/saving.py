@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from onmt_exhird.bridge.checkpoints import load_harmless
 from onmt_exhird.bridge.resume import KEY, best_step
-from onmt_exhird.bridge.seams import Upstream
-from onmt_exhird.errors import ExhirdError
+from onmt_exhird.bridge.seams import Upstream, UpstreamClass, put_before
 
 
 def sync(path: Path) -> None:
@@ -92,117 +90,97 @@ def superfluous(saved: list[int], keep: int, perplexities: dict[int, float]) -> 
     return [step for step in saved[:-keep] if step not in best]
 
 
+@contextmanager
+def written_as_a_whole(files: Files) -> Iterator[None]:
+    """Inside, what upstream's saver writes becomes these files; after it they have their names, or none is there."""
+    from onmt.models import model_saver
+    from safetensors import torch as safetensors
+
+    save_file = safetensors.save_file
+    model_saver.torch.save = files.save  # of `checkpoints.load_without_running_code`: the module torch is not touched
+    safetensors.save_file = files.save_weights  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        safetensors.save_file = save_file
+        del model_saver.torch.save
+        files.move()
+
+
+class SaverOfWholeCheckpoints(UpstreamClass):
+    """Upstream's saver, but nothing of a checkpoint is there unless all is, and the best one stays beside the newest.
+
+    saved   the steps whose checkpoints are there, the newest last
+    state   of the training, for the next checkpoint
+    error   why the last checkpoint could not be written, if it could not
+    """
+
+    last_saved_step: int | None  # upstream's
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Without an end: upstream then removes nothing.
+        self.checkpoint_queue: deque[str] = deque()
+        self.model_queue: deque[str] = deque()
+        self.saved: list[int] = []
+        self.state: dict[str, Any] = {}
+        self.error: Exception | None = None
+
+    def save(self, step: int, moving_average: Any = None) -> None:
+        """Save; if that fails, say so and leave everything else as it is."""
+        from onmt.utils.logging import logger
+
+        if self.keep_checkpoint == 0 or step == self.last_saved_step:
+            return
+        before = self.last_saved_step
+        super().save(step, moving_average)
+        if self.error is not None:
+            self.last_saved_step = before
+            last = f"the last good one is {self.newest()}" if self.saved else "there is none yet"
+            logger.error(f"The checkpoint of step {step} could not be written ({self.error}); {last}")
+            return
+        self.saved = [other for other in self.saved if other != step] + [step]
+        if self.keep_checkpoint > 0:
+            for old in superfluous(self.saved, self.keep_checkpoint, self.state.get("validated", {})):
+                self._remove(old)
+
+    def newest(self) -> str:
+        """The path of the newest checkpoint; nothing if there is none."""
+        return str(self._path(self.saved[-1])) if self.saved else ""
+
+    def take_over(self, checkpoint: str, saved: list[int], step: int) -> None:
+        """The checkpoints of the training that goes on are those of this one too, if it saves where that one did."""
+        if self._path(step).resolve() == Path(checkpoint).resolve():
+            self.saved = [old for old in saved if old != step and self._path(old).exists()] + [step]
+
+    def _save(self, step: int, model: Any) -> tuple[str | None, None]:
+        """What upstream calls for ``-save_format pytorch``; in processes other than the first it writes nothing."""
+        files = Files(self.state)
+        with written_as_a_whole(files):
+            checkpoint, _ = super()._save(step, model)
+        self.error = files.error
+        return checkpoint, None
+
+    def _st_save(self, step: int, model: Any) -> tuple[str | None, str | None]:
+        """What upstream calls for ``-save_format safetensors``."""
+        files = Files(self.state)
+        with written_as_a_whole(files):
+            checkpoint, weights = super()._st_save(step, model)
+        self.error = files.error
+        return checkpoint, weights and str(weights_of(Path(weights)))
+
+    def _path(self, step: int) -> Path:
+        return Path(f"{self.base_path}_step_{step}.pt")
+
+    def _remove(self, step: int) -> None:
+        self.saved.remove(step)
+        for path in (self._path(step), weights_of(self._path(step))):
+            path.unlink(missing_ok=True)
+
+
 def save_whole_checkpoints(model_saver: Upstream) -> None:
     """Upstream writes checkpoints in place, and removes old ones without a look at how good they are.
 
     Its checkpoint in safetensors is there before its weights are.
     """
-    saver = model_saver.ModelSaver
-    init, save, save_pytorch, save_safetensors = saver.__init__, saver.save, saver._save, saver._st_save
-
-    def init_empty(self: Any, *args: Any, **kwargs: Any) -> None:
-        init(self, *args, **kwargs)
-        self.checkpoint_queue, self.model_queue = deque(), deque()  # without an end: upstream then removes nothing
-        self.saved, self.state, self.error = [], {}, None
-
-    def save_and_tidy(self: Any, step: int, moving_average: Any = None) -> None:
-        """Save; if that fails, say so and leave everything else as it is."""
-        if self.keep_checkpoint == 0 or step == self.last_saved_step:
-            return
-        before = self.last_saved_step
-        save(self, step, moving_average)
-        if self.error is not None:
-            self.last_saved_step = before
-            last = f"the last good one is {self.newest()}" if self.saved else "there is none yet"
-            model_saver.logger.error(f"The checkpoint of step {step} could not be written ({self.error}); {last}")
-            return
-        self.saved = [other for other in self.saved if other != step] + [step]
-        if self.keep_checkpoint > 0:
-            for old in superfluous(self.saved, self.keep_checkpoint, self.state.get("validated", {})):
-                self.saved.remove(old)
-                for path in (path_of(self, old), weights_of(path_of(self, old))):
-                    path.unlink(missing_ok=True)
-
-    def whole(save_files: Any) -> Any:
-        def save_beside_and_move(self: Any, step: int, model: Any) -> tuple[str | None, str | None]:
-            from safetensors import torch as safetensors
-
-            files = Files(self.state)
-            before = safetensors.save_file
-            model_saver.torch.save = files.save
-            safetensors.save_file = files.save_weights  # type: ignore[assignment]
-            try:
-                checkpoint, weights = save_files(self, step, model)
-            finally:
-                safetensors.save_file = before
-                del model_saver.torch.save
-                files.move()
-            self.error = files.error
-            return checkpoint, weights and str(weights_of(Path(weights)))
-
-        return save_beside_and_move
-
-    def path_of(self: Any, step: int) -> Path:
-        return Path(f"{self.base_path}_step_{step}.pt")
-
-    def newest(self: Any) -> str:
-        return str(path_of(self, self.saved[-1])) if self.saved else ""
-
-    def take_over(self: Any, checkpoint: str, saved: list[int], step: int) -> None:
-        """The checkpoints of the training that goes on are those of this one too, if it saves where that one did."""
-        if path_of(self, step).resolve() == Path(checkpoint).resolve():
-            self.saved = [old for old in saved if old != step and path_of(self, old).exists()] + [step]
-
-    saver.__init__, saver.save = init_empty, save_and_tidy
-    saver._save, saver._st_save = whole(save_pytorch), whole(save_safetensors)
-    saver.newest, saver.take_over = newest, take_over
-
-
-# --- loading ----------------------------------------------------------------------------------------------------
-
-
-def fault_of(checkpoint: str) -> str:
-    """What is wrong with a checkpoint, if anything is."""
-    from safetensors import SafetensorError, safe_open
-
-    weights = weights_of(Path(checkpoint))
-    try:
-        if "model" not in load_harmless(checkpoint, map_location="cpu"):
-            with safe_open(weights, framework="pt"):
-                pass
-    except (ExhirdError, SafetensorError, OSError) as error:
-        return str(error)
-    return ""
-
-
-def _earlier(checkpoint: Path) -> list[str]:
-    """The checkpoints of the same name and fewer steps, the newest first."""
-    name = re.fullmatch(r"(.*_step_)(\d+)\.pt", checkpoint.name)
-    if name is None:
-        return []
-    found = [re.fullmatch(re.escape(name[1]) + r"(\d+)\.pt", path.name) for path in checkpoint.parent.glob("*.pt")]
-    steps = [int(other[1]) for other in found if other and int(other[1]) < int(name[2])]
-    return [str(checkpoint.with_name(f"{name[1]}{step}.pt")) for step in sorted(steps, reverse=True)]
-
-
-def newest_whole(checkpoint: str, warn: Callable[[str], None]) -> str:
-    """A checkpoint, or the newest before it that is whole if it was cut short."""
-    if not os.path.isfile(checkpoint) or not (fault := fault_of(checkpoint)):
-        return checkpoint
-    for before in _earlier(Path(checkpoint)):
-        if not fault_of(before):
-            warn(f"{checkpoint} is broken ({fault}): going on from {before}, the newest before it that is whole")
-            return before
-    raise ExhirdError(f"{checkpoint} is broken ({fault}), and no whole checkpoint lies before it: train anew")
-
-
-def go_on_from_a_whole_checkpoint(train_single: Upstream) -> None:
-    """Upstream fails on a checkpoint that was cut short, though the one before it may lie beside it."""
-    init_train = train_single._init_train
-
-    def init_from_whole(opt: Any) -> Any:
-        if opt.train_from:
-            opt.train_from = newest_whole(opt.train_from, train_single.logger.warning)
-        return init_train(opt)
-
-    train_single._init_train = init_from_whole
+    put_before(model_saver, "ModelSaver", SaverOfWholeCheckpoints)

@@ -13,12 +13,19 @@ from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onmt_exhird.bridge import DECODERS
 
 Upstream = Any  # a module of OpenNMT-py, which has no types
 Seams = Mapping[str, Sequence[str]]  # upstream module -> functions that change it, as "module.function" of the bridge
+
+# What a class inherits from that `put_before` puts before one of upstream's: nothing until then, since importing the
+# class that it changes would run its seam while its own module is half imported.
+if TYPE_CHECKING:
+    UpstreamClass = Any
+else:
+    UpstreamClass = object
 
 
 def _find(path: str) -> Any:
@@ -30,6 +37,15 @@ def _find(path: str) -> Any:
 def _change(module: ModuleType, functions: Sequence[str]) -> None:
     for path in functions:
         _find(path)(module)
+
+
+def put_before(upstream: Upstream, name: str, ours: type) -> None:
+    """Replace a class of upstream's by one that has the methods of ours, whose ``super()`` are upstream's own.
+
+    It keeps the name and the module of the one it replaces: there other processes look for the class of what they get.
+    """
+    both = (ours, getattr(upstream, name))
+    setattr(upstream, name, type(name, both, {"__module__": upstream.__name__, "__doc__": ours.__doc__}))
 
 
 def register_decoders(upstream: Upstream) -> None:

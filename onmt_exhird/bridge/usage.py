@@ -65,7 +65,7 @@ def uses_the_plug_in(settings: Mapping[str, Any]) -> bool:
 
 def is_ours(checkpoint: str) -> bool:
     """Whether a model has one of our decoders or losses, or writes keyphrases; one that cannot be read is not."""
-    from onmt_exhird.bridge.checkpoints import load_harmless
+    from onmt_exhird.generator.unpickling import load_harmless
 
     try:
         loaded = load_harmless(checkpoint)

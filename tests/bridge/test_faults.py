@@ -18,7 +18,7 @@ from helpers.checkpoints import differences
 from helpers.stock import run_stock, train_here
 
 from onmt_exhird.bridge.checkpoints import load_harmless
-from onmt_exhird.bridge.saving import fault_of
+from onmt_exhird.bridge.loading import fault_of
 
 pytestmark = pytest.mark.faults
 OPTIONS = (

@@ -14,7 +14,9 @@ import torch
 from helpers.files import write_lines
 from onmt.inputters.text_corpus import ParallelCorpus, ParallelCorpusIterator
 
-from onmt_exhird.bridge.places import Mixer, Places, line_number, number_from, random_numbers_from
+from onmt_exhird.bridge.corpora import Mixer, line_number
+from onmt_exhird.bridge.places import Place, Places
+from onmt_exhird.bridge.random_numbers import number_from, random_numbers_from
 
 
 class Corpus:
@@ -87,8 +89,6 @@ def test_a_number_depends_on_every_fact() -> None:
 
 
 def test_places_remember_each_part_and_whose_turn_it_is() -> None:
-    from onmt_exhird.bridge.places import Place
-
     places = Places(3)
     for place in (Place(0, {"bucket": 0}, 1), Place(1, {"bucket": 0}, 1), Place(2, {"bucket": 0}, 1)):
         places.note(place)

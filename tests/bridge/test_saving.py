@@ -18,7 +18,8 @@ from onmt.utils.optimizers import Optimizer
 
 from onmt_exhird.bridge import saving
 from onmt_exhird.bridge.checkpoints import load_harmless
-from onmt_exhird.bridge.saving import Files, fault_of, newest_whole, superfluous
+from onmt_exhird.bridge.loading import fault_of, newest_whole
+from onmt_exhird.bridge.saving import Files, superfluous
 from onmt_exhird.errors import ExhirdError
 
 

@@ -14,7 +14,7 @@ from onmt.bin import train
 from onmt.utils.optimizers import Optimizer
 
 from onmt_exhird.bridge.loss import check_options
-from onmt_exhird.bridge.training import Plateau
+from onmt_exhird.bridge.plateau import Plateau
 from onmt_exhird.errors import ExhirdError
 
 
