@@ -16,7 +16,7 @@ from helpers.stock import translate
 from onmt_exhird import stream
 from onmt_exhird.bridge import translator
 from onmt_exhird.bridge.models import as_ours
-from onmt_exhird.search import StreamConstraint, greedy
+from onmt_exhird.search import StreamConstraint, pool
 
 LIMITS = ["-max_phrases", 6, "-max_phrase_words", 3]
 SEARCHES = {
@@ -55,8 +55,8 @@ def both(model: Path, *wanted: object) -> tuple[list[list[str]], list[list[str]]
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_greedy_search_equals_upstreams_loop(search: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(greedy, "ROWS", 3)
-    monkeypatch.setattr(greedy, "TOKENS", 40)
+    monkeypatch.setattr(pool, "ROWS", 3)
+    monkeypatch.setattr(pool, "TOKENS", 40)
     ours, upstreams = both(model, "-beam_size", 1, "-batch_size", 64, *SEARCHES[search])
     assert ours[0] == upstreams[0]
     assert list(map(float, ours[1])) == pytest.approx(list(map(float, upstreams[1])), rel=1e-4, abs=1e-4)
@@ -73,7 +73,7 @@ def test_beam_search_equals_upstreams(beam: int, search: str, model: Path) -> No
 
 @pytest.mark.parametrize("search", SEARCHES)
 def test_without_scores_the_lines_are_the_same(search: str, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(greedy, "ROWS", 5)
+    monkeypatch.setattr(pool, "ROWS", 5)
     wanted = ["-beam_size", 1, "-batch_size", 64, *SEARCHES[search]]
     scored = translate(model.parent, model, "some.src", *wanted, "-with_score")
     calls: list[int] = []
