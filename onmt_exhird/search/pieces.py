@@ -216,4 +216,4 @@ class PieceTable:
                 # Hypotheses that a beam only keeps to fill its places may hold anything.
                 spelt = (self._spelt.get(value, "") for value in values[first[place] : end[place]].tolist())
                 keys[number] = self._key_of("".join(spelt))
-        return np.array([keys[number] for number in numbers], dtype=np.int64)
+        return np.array([keys[number] for number in numbers])

@@ -89,6 +89,7 @@ def test_a_phrase_repeats_an_earlier_one_by_what_all_its_words_are_compared_by(
         (["<p_start> ▁un ; " * 16 + "<p_start> ▁un", "<p_start> ▁tree"], [48]),  # one has just begun
         (["<p_start> ▁un ; " * 16 + "<p_start> ▁un", f"<p_start> ▁tree ; <p_start> ▁un{' s' * 46}"], [48, 52]),
         (["<p_start> ▁un ; " * 15 + "<p_start> ▁un"], [48]),  # no more than that
+        ([" ; ".join([f"<p_start> ▁un{' s' * 20}"] * 3)], [48]),  # two phrases, as many as are wanted
     ],
 )
 def test_the_last_phrases_are_found_near_the_end_or_in_the_whole(
@@ -105,6 +106,11 @@ def test_the_last_phrases_are_found_near_the_end_or_in_the_whole(
     found = read_open(*lines).phrases(np.arange(len(lines)), IDS, 2)
     assert NEAR == 24 and read == widths
     assert found.row[found.back == 0].tolist() == list(range(len(lines)))
+
+
+def test_rows_without_a_phrase_which_only_fill_a_beam_are_no_error() -> None:
+    many = "<p_start> ▁un ; " * 16 + "<p_start> ▁un"
+    assert read_open(many, many, "▁un").phrases(np.arange(3), IDS, 2).have(2).tolist() == [True, True, False]
 
 
 @pytest.mark.parametrize(
