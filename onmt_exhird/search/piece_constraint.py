@@ -144,7 +144,7 @@ class PieceConstraint(StreamConstraint):
         """Note what first words exclude, given the phrases of some rows (k,)."""
         earlier, firsts = phrases.earlier(self.settings.exclusive_window), phrases.first_words
         by_keys = self.settings.exclude_stems
-        numbers = phrases.keys(firsts, phrases.with_open(earlier)) if by_keys else phrases.spelt(firsts)
+        numbers = phrases.keys(firsts, phrases.with_open(earlier)) if by_keys else firsts.numbers
         excluded.stuck[rows[phrases.row[earlier & phrases.equal_open(numbers)]]] = True
         np.logical_and(excluded.stuck, opened.in_first, out=excluded.stuck)
         whole = earlier & (phrases.kinds(firsts) == WHOLE)

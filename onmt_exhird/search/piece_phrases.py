@@ -50,10 +50,16 @@ class OpenPhrases:
 
 
 class Runs(NamedTuple):
-    """Runs of tokens in rows that stand one after the other: their first places, and those after their last (n,)."""
+    """Runs of tokens in rows that stand one after the other, (n,) each.
+
+    first     their first places
+    end       those after their last
+    numbers   the fingerprints of what they spell
+    """
 
     first: Array
     end: Array
+    numbers: Array
 
 
 class Phrases:
@@ -64,7 +70,6 @@ class Phrases:
     open          (phrases,)   which of the list is the last of its row
     words         (phrases,)   how many each has
     first_words                their first words, as `Runs`
-    whole                      the phrases themselves, without their tags and ``;``, as `Runs`
     """
 
     def __init__(self, sequence: Array, own: Pieces | None, table: PieceTable, ids: StreamIds) -> None:
@@ -80,13 +85,21 @@ class Phrases:
         structure = np.flatnonzero(self._kinds[bounds] & 3 == 0)
         tags = np.flatnonzero(self._kinds[bounds[structure]] == TAG)
         begin, end = structure[tags], structure[tags + 1]
-        self.first_words = Runs(bounds[begin + 1], bounds[begin + 2])
-        self.whole = Runs(bounds[begin] + 1, bounds[end])
+        self._begin, self._end = bounds[begin] + 1, bounds[end]
+        self.first_words = self._runs(bounds[begin + 1], bounds[begin + 2])
         self.words = end - begin - 1
         self.row = bounds[begin] // (length + 2)
         self._counts = np.bincount(self.row, minlength=rows)
         self.open = (self._counts.cumsum() - 1)[self.row]
         self.back = self.open - np.arange(len(self.row))
+
+    def _runs(self, first: Array, end: Array) -> Runs:
+        return Runs(first, end, self._spelling.runs(first, end))
+
+    @property
+    def whole(self) -> Runs:
+        """The phrases themselves, without their tags and ``;``."""
+        return self._runs(self._begin, self._end)
 
     def have(self, count: int) -> Array:
         """Which rows (rows,) have so many phrases."""
@@ -96,13 +109,9 @@ class Phrases:
         """Of the first pieces of runs (phrases,)."""
         return self._kinds[runs.first]
 
-    def spelt(self, runs: Runs) -> Array:
-        """The fingerprints of runs (phrases,)."""
-        return self._spelling.runs(runs.first, runs.end)
-
     def keys(self, runs: Runs, wanted: Array) -> Array:
         """What runs are compared by, where that is wanted (phrases,); elsewhere what they spell."""
-        numbers, places = self.spelt(runs), np.flatnonzero(wanted)
+        numbers, places = runs.numbers.copy(), np.flatnonzero(wanted)
         first, end = runs.first[places], runs.end[places]
         numbers[places] = self._table.keys_of(numbers[places], self._values, first, end)
         return numbers
@@ -124,11 +133,13 @@ class Phrases:
 
     def repeated(self) -> Array:
         """The rows (n,) whose open phrase, with its last word as it stands, equals an earlier one."""
-        same, parts = self.earlier(None), [self.whole]
-        if not self._table.unspaced:
-            # Equal phrases have as many words, and equal first ones: few open words are left to be stemmed.
-            same &= self.equal_open(self.words)
-            parts = [self.first_words, self.whole]
-        for runs in parts:
-            same &= self.equal_open(self.keys(runs, self.with_open(same)))
+        same = self.earlier(None)
+        if self._table.unspaced:
+            return self.row[same & self.equal_open(self.keys(self.whole, self.with_open(same)))]
+        # Equal phrases have as many words, and equal first ones: few open words are left to be stemmed.
+        same &= self.equal_open(self.words)
+        same &= self.equal_open(self.keys(self.first_words, self.with_open(same)))
+        longer = same & (self.words > 1)
+        if longer.any():
+            same &= ~longer | self.equal_open(self.keys(self.whole, self.with_open(longer)))
         return self.row[same]

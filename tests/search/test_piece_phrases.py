@@ -57,7 +57,7 @@ def test_phrases_are_one_list_of_all_rows() -> None:
     assert found.row.tolist() == [0, 0, 0, 1] and found.back.tolist() == [2, 1, 0, 0]
     assert found.open.tolist() == [2, 2, 2, 3] and found.words.tolist() == [2, 1, 0, 1]
     digit = int(table.vocabulary.values[TOKENS.index("<digit>")])
-    firsts, whole = found.spelt(found.first_words).tolist(), found.spelt(found.whole).tolist()
+    firsts, whole = found.first_words.numbers.tolist(), found.whole.numbers.tolist()
     assert [firsts[0], firsts[1], firsts[3]] == [fingerprint(" unlike"), digit, fingerprint(" trees")]
     assert whole == [fingerprint(" unlike tree"), digit, 0, fingerprint(" trees")]
     assert found.earlier(None).tolist() == [True, True, False, False]
