@@ -65,6 +65,10 @@ def test_phrases_are_one_list_of_all_rows() -> None:
     assert found.with_open(np.array([True, False, False, False])).tolist() == [True, False, True, False]
 
 
+def test_a_tag_at_the_end_is_of_its_row_however_many_rows_there_are() -> None:
+    assert Phrases(rows_of(*["<p_start>"] * 6), None, make_table(), IDS).row.tolist() == [0, 1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize("unspaced", [False, True])
 @pytest.mark.parametrize(
     ("line", "repeats"),
