@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 import torch
 
 from onmt_exhird.search import pieces
-from onmt_exhird.search.pieces import LONGEST, POWERS, Index, Kind, PieceTable, fingerprint, signed
+from onmt_exhird.search.pieces import LONGEST, POWERS, Kind, Pieces, PieceTable, Spelling, fingerprint, signed
 
 TOKENS = ["<unk>", "<blank>", "<s>", "</s>", "<p_start>", "<a_start>", ";", "▁<", "digit", ">", "<digit>"]
 
@@ -40,10 +41,11 @@ def test_kinds_are_numbered_as_is_said() -> None:
     assert [kind.name for kind in Kind if kind % 4 == 0] == ["STRUCTURE", "TAG"]
 
 
-def test_an_index_of_nothing_finds_nothing() -> None:
-    index = Index(torch.tensor([], dtype=torch.long), torch.tensor([4, 5]))
-    assert index.find(torch.tensor([[4, 5]]), filler=1).tolist() == [[1, 1]]
-    assert index.one_of_each.tolist() == []
+def test_whole_words_are_found_by_what_they_spell_or_are_compared_by() -> None:
+    table, unknown, digit = make_table(), TOKENS.index("<unk>"), TOKENS.index("<digit>")
+    by_values = table.whole_words(by_keys=False)
+    assert by_values == {int(table.vocabulary.values[index]): [index] for index in (unknown, digit)}
+    assert table.whole_words(by_keys=True) == {hash("<"): [unknown, digit]}
 
 
 def test_a_long_piece_counts_as_one_character() -> None:
@@ -54,8 +56,8 @@ def test_a_long_piece_counts_as_one_character() -> None:
 
 def test_no_pieces_spell_a_marker() -> None:
     table = make_table()
-    spelt = table.look_up(torch.tensor([[7, 8, 9]]), None)
-    run = table.runs(spelt, torch.tensor([[2, 2, 2]]))[0, 0]
+    values, lengths = table.look_up(np.array([[4, 7, 8, 9]]), None, "values", "lengths")
+    run = Spelling(values, lengths).runs(np.array([1]), np.array([4]))
     assert run == fingerprint(" <digit>") and run != table.vocabulary.values[TOKENS.index("<digit>")]
 
 
@@ -79,11 +81,11 @@ def test_what_words_are_compared_by_is_asked_once_and_forgotten_when_it_is_too_m
     asked: list[str] = []
     table = make_table(asked)
     asked.clear()  # of the vocabulary's own whole words
-    found = table.look_up(torch.tensor([[4, 7, 8, 4, 7, 9, 4, 7]]), None)  # < digit, < >, <
+    values, lengths = table.look_up(np.array([[4, 7, 8, 4, 7, 9, 4, 7]]), None, "values", "lengths")  # < digit, < >, <
 
-    def look(first: int, end: int) -> int:
-        run = table.runs(found, torch.full((1, 8), end))[:, first]
-        return int(table.keys_of(run, found, torch.tensor([[0, first]]), torch.tensor([end])))
+    def look(first: int, last: int) -> int:
+        run = np.array([first]), np.array([last + 1])
+        return int(table.keys_of(Spelling(values, lengths).runs(*run), values.ravel(), *run)[0])
 
     look(1, 2), look(4, 5), look(1, 2)
     assert asked == ["<digit", "<>"]
@@ -97,15 +99,20 @@ def test_what_is_looked_up_is_what_is_known_of_each_document_s_own_pieces() -> N
     table = make_table()
     own = [["▁a", "b", "▁c", "d", "▁e", "f", "▁<unk"], ["g"]]
     described = table.out_of_vocabulary(own, split=False)
-    sequence = len(TOKENS) + torch.arange(7).repeat(2, 1)
-    sequence[1, 1:] = 7
-    found = table.look_up(sequence, described)
-    assert torch.stack(found, 2)[0].equal(described[0]) and found.values[1, 0] == described[1, 0, 0]
-    assert table.kinds_of(sequence, described).equal(found.kinds.to(torch.int8))
-    assert found.values[1, 1:].eq(table.vocabulary.values[7]).all()
+    pieces = Pieces.of(described, np.array([1, 0]))
+    sequence = len(TOKENS) + np.arange(7)[None].repeat(2, 0)
+    sequence[0, 1:] = 7
+    values, kinds = table.look_up(sequence, pieces, "values", "kinds")
+    assert values[1].tolist() == described[0, :, 0].tolist() and values[0, 0] == described[1, 0, 0]
+    assert kinds[1].tolist() == described[0, :, 2].tolist() and kinds[0, 0] == Kind.CONTINUES
+    assert (values[0, 1:] == table.vocabulary.values[7]).all() and (kinds[0, 1:] == Kind.BEGINS).all()
+
+
+def test_copied_pieces_of_which_nothing_is_known_are_no_error() -> None:
+    (kinds,) = make_table().look_up(np.array([[4, len(TOKENS) + 2]]), None, "kinds")
+    assert kinds.shape == (1, 2)
 
 
 def test_a_hypothesis_with_too_many_characters_is_no_error() -> None:
-    table = make_table()
-    found = table.look_up(torch.tensor([[7, 7, 7]]), None)._replace(lengths=torch.tensor([[POWERS, 9, 9]]))
-    assert table.runs(found, torch.tensor([[0, 1, 2]]))[0, 0] == table.vocabulary.values[7]
+    values, lengths = np.array([[5, 7, 9, 11]]), np.array([[1, POWERS, 9, 9]])
+    assert Spelling(values, lengths).runs(np.array([1]), np.array([2])).tolist() == [7]

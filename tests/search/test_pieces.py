@@ -289,6 +289,17 @@ def test_a_phrase_that_repeats_an_earlier_one_goes_on() -> None:
     assert next_tokens(line, exclude_phrases=True, max_phrase_words=2) == GO_ON
 
 
+def test_a_phrase_that_repeats_one_of_long_ago_goes_on_too() -> None:
+    line = f"<p_start> ▁graph ; {'<p_start> ▁un ▁un s ; ' * 12}<p_start> ▁graphs"
+    assert next_tokens(line, exclude_phrases=True) == BEGIN | GO_ON
+    assert next_tokens(line, exclude_phrases=True, exclusive_window=1) == BEGIN | GO_ON
+
+
+def test_a_phrase_in_the_window_excludes_however_long_those_after_it_are() -> None:
+    line = f"<p_start> ▁graph ; <p_start> ▁un{' s' * 24} ; <p_start> ▁graph"
+    assert next_tokens(line, exclusive_window=2) == GO_ON
+
+
 def test_chinese_pieces_are_words_and_the_same_characters_the_same_phrase() -> None:
     zh = TextRules("zh")
     line = "<p_start> 图像 ; <a_start> 图像"
@@ -305,6 +316,7 @@ def test_markers_are_words_that_nothing_goes_on_with() -> None:
 
 def test_hypotheses_that_only_fill_a_beam_may_hold_anything_and_still_go_on() -> None:
     assert next_tokens("<p_start> <digit> ; <p_start> <digit>", exclusive_window=1) == BEGIN | {";"}
+    assert next_tokens("<p_start> <digit> ; <p_start> <digit>", exclusive_window=1, exclude_phrases=True) == BEGIN
     assert next_tokens("<digit> <p_start>", exclusive_window=1, exclude_stems=True) == BEGIN
 
 
@@ -321,6 +333,12 @@ def test_copied_pieces_that_have_no_column_are_passed_over() -> None:
     log_probs = torch.zeros(1, size + 2)
     constraint.apply(log_probs, torch.tensor([[2, 4, size, 6, 4]]), classes)
     assert log_probs[0, size:].tolist() == [-math.inf, 0.0]
+
+
+def test_columns_of_copied_pieces_are_left_alone_where_nothing_is_known_of_them() -> None:
+    log_probs = torch.zeros(1, len(VOCABULARY) + 2)
+    PieceConstraint(VOCABULARY, SearchSettings(exclusive_window=1), RULES[0]).apply(log_probs, torch.tensor([[2, 4]]))
+    assert log_probs[0, len(VOCABULARY) :].tolist() == [0.0, 0.0]
 
 
 def test_where_the_room_ends_even_an_excluded_word_does() -> None:
