@@ -89,9 +89,10 @@ def test_one_who_comes_to_an_empty_pool_is_begun_at_once(monkeypatch: pytest.Mon
     assert encoded == [1]
 
 
-def test_those_who_come_to_a_full_pool_are_encoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("patience", [2, 3])
+def test_those_who_come_to_a_full_pool_are_encoded_together(patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With four rows under way two documents are waited for; when no more will come, nobody is waited for."""
-    monkeypatch.setattr(pool, "PATIENCE", 2)
+    monkeypatch.setattr(pool, "PATIENCE", patience)
     monkeypatch.setattr(pool, "TOKENS", 400)
     model = endless()
     encoded = watch(model, monkeypatch)
