@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import pickle
 from typing import Any
 
@@ -81,7 +82,10 @@ def test_statistics_travel_between_processes() -> None:
     assert (total.loss, total.losses, total.n_judged) == (12.0, {"exclusive": 8.0, "orthogonal": 2.0}, 6)
 
 
-def test_losses_are_reported_by_name_per_document(caplog: pytest.LogCaptureFixture) -> None:
+def test_losses_are_reported_by_name_per_document(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(onmt.utils.statistics, "logger", logging.getLogger("of this test"))  # others change upstream's
     total = onmt.utils.Statistics()
     for documents, orthogonal in ((2, 7.0), (3, 3.0)):
         stats = onmt.utils.Statistics(loss=6.0, n_batchs=1, n_sents=documents, n_words=3)
