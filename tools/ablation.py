@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "recipes"))
 
-from arguments import positive
 from decoding import Decoder, Setting, Store, decode_all
 from run_folder import best_step, checkpoints, read_log
 
+from onmt_exhird.cli.values import positive
 from onmt_exhird.errors import ExhirdError
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from arguments import positive
 from benchmarks.clock import Stopwatch, capability, machine_load, processor, say
 
+from onmt_exhird.cli.values import positive
 from onmt_exhird.errors import ExhirdError
 
 RECIPE = Path(__file__).resolve().parents[1] / "recipes" / "kp20k" / "exhird.yaml"

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arguments import positive
 from decoding import Decoder, Setting
 
+from onmt_exhird.cli.values import positive
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.stream import EOS
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
 import pickle
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -63,12 +64,24 @@ class Setting:
         return options + ["-exclude_stems"] * self.exclude_stems + ["-exclude_phrases"] * self.exclude_phrases
 
 
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Without what OpenNMT-py says as it works."""
+    from onmt.utils.logging import logger
+
+    level = logger.level
+    logger.setLevel("WARNING")
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
 class Decoder:
     """The search of ``onmt_translate``, with the model loaded once for all settings."""
 
     def __init__(self, model: Path, batch_size: int) -> None:
         from onmt.inference_engine import InferenceEnginePY
-        from onmt.utils.logging import logger
 
         # Upstream writes predictions as it goes; here they are only taken from memory.
         common = ["-model", model, "-src", os.devnull, "-output", os.devnull, "-batch_size", batch_size]
@@ -78,7 +91,6 @@ class Decoder:
         except NOT_A_CHECKPOINT as error:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise ExhirdError(f"{model} cannot be loaded as a checkpoint of onmt_train ({reason})") from None
-        logger.setLevel("WARNING")
         self.translator = self._engine.translator
         self._of_model = {name: getattr(self._engine.opt, name) for name in OF_THE_MODEL}
 
@@ -105,7 +117,8 @@ class Decoder:
             setattr(opt, name, self._of_model[name])
         translator.beam_size = opt.beam_size
         translator.constraint = constraint_for(engine.vocabs["tgt"], opt, translator.text, translator._dev)
-        _, predictions = engine.infer_list(list(sources))
+        with silence():
+            _, predictions = engine.infer_list(list(sources))
         return [best[0] for best in predictions]
 
 

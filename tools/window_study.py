@@ -19,9 +19,9 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arguments import positive
 from decoding import Decoder, Setting, Store, decode_all
 
+from onmt_exhird.cli.values import positive
 from onmt_exhird.errors import ExhirdError
 
 if TYPE_CHECKING:

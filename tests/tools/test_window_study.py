@@ -234,7 +234,7 @@ def test_without_matplotlib_nothing_is_decoded(tool, files, capsys, monkeypatch)
 def test_numbers_below_one_are_refused(tool, files, capsys, option):
     with pytest.raises(SystemExit, match="2"):
         tool.main(arguments(files, option, "0"))
-    assert "0 is less than 1" in capsys.readouterr().err
+    assert "'0' is not a whole number from 1 on" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", [b"no checkpoint", {"weights": 1}, [1, 2]])

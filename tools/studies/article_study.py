@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from arguments import positive
 
+from onmt_exhird.cli.values import positive
 from onmt_exhird.corpus import Unusable
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.evaluation import evaluate
