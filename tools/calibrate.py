@@ -5,7 +5,7 @@
 A model learns its authors' number of phrases, but greedy search ends as soon as the end is a little more likely than
 anything else, and writes fewer. A number is added to the logit of ``</s>``, which is the same as adding it to its bias:
 below zero the model ends later. Every number is tried, and the checkpoint is written with the one that has the highest
-sum of present and absent F1@M.
+sum of present and absent F1@M. Of several checkpoints of one training it is the mean of their weights that is tried.
 """
 
 from __future__ import annotations
@@ -31,6 +31,15 @@ KEYS = ("present/F1@5", "present/F1@M", "absent/F1@M", "dup_ratio", "num_present
 GROUPS = (("", 1), ("present", 2), ("absent", 1), ("", 3))
 
 
+def mean(checkpoints: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The first of some checkpoints, with the mean of the weights of all."""
+
+    def of(part: str) -> dict[str, Any]:
+        return {name: sum(one[part][name] for one in checkpoints) / len(checkpoints) for name in checkpoints[0][part]}
+
+    return checkpoints[0] | {"model": of("model"), "generator": of("generator")}
+
+
 def shifted(checkpoint: dict[str, Any], shift: float) -> dict[str, Any]:
     """A checkpoint of onmt_train that adds so much to the logit of ``</s>``."""
     bias = checkpoint["generator"]["bias"].clone()
@@ -52,9 +61,11 @@ def calibrate(args: argparse.Namespace) -> None:
     from onmt_exhird.generator.unpickling import load_harmless
     from onmt_exhird.search import parse_window
 
-    checkpoint = load_harmless(args.model, map_location="cpu")
-    if not isinstance(checkpoint, dict) or "bias" not in (checkpoint.get("generator") or {}):
-        raise ExhirdError(f"{args.model} is no checkpoint of a model that copies, with its weights in the same file")
+    checkpoints = [load_harmless(path, map_location="cpu") for path in args.model]
+    for path, found in zip(args.model, checkpoints, strict=True):
+        if not isinstance(found, dict) or "bias" not in (found.get("generator") or {}):
+            raise ExhirdError(f"{path} is no checkpoint of a model that copies, with its weights in the same file")
+    checkpoint, name = mean(checkpoints), " and ".join(path.name for path in args.model)
     sources, gold = read_sources(args.src), read_gold(args.gold)
     check_lengths(args.gold, gold, args.src, sources)
     setting = Setting(1, parse_window(args.window))
@@ -62,14 +73,14 @@ def calibrate(args: argparse.Namespace) -> None:
 
     predictions = {}
     with tempfile.TemporaryDirectory() as folder:
-        model = Path(folder) / args.model.name
+        model = Path(folder) / "model.pt"
         for number, shift in enumerate(shifts, start=1):
             print(f"[{number}/{len(shifts)}] {shift:+g}: {len(sources):,} documents", file=sys.stderr)
             torch.save(shifted(checkpoint, shift), model)
             predictions[f"{shift:+g}"] = Decoder(model, args.batch_size)(sources, setting)
     evaluation = evaluate(sources, gold, predictions)
 
-    table = Table(f"What is added to {EOS}: {args.model.name}, {setting.name}", ("", *map(score_head, KEYS)), GROUPS)
+    table = Table(f"What is added to {EOS}: {name}, {setting.name}", ("", *map(score_head, KEYS)), GROUPS)
     for name, result in zip(predictions, evaluation.systems, strict=True):
         table.add(name, *(score_number(result, key) for key in KEYS))
     print(to_text(table), evaluation.signature, sep="\n")
@@ -85,7 +96,9 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="example: python tools/calibrate.py --model exhird_step_36000.pt --src valid.src --gold valid.tgt "
         "--output calibrated.pt",
     )
-    parser.add_argument("--model", type=Path, required=True, metavar="FILE", help="a checkpoint of onmt_train")
+    parser.add_argument(
+        "--model", type=Path, nargs="+", required=True, metavar="FILE", help="checkpoints of onmt_train"
+    )
     parser.add_argument("--src", required=True, metavar="FILE", help="validation documents, one a line")
     parser.add_argument("--gold", required=True, metavar="FILE", help="their gold phrases")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")

@@ -38,6 +38,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--name", help="the model's name; default: that of the checkpoint")
     add = parser.add_argument_group("of another folder, these are kept unless given").add_argument
     add("--window", type=window, metavar="N|all", help="search: the model's own exclusive window; of a .pt 1")
+    add("--max-phrases", type=positive, metavar="N", help="search: most phrases it writes unless told; of a .pt 20")
     add("--beam-size", type=positive, metavar="N", help="search: the model's own beam; of a .pt 1")
     add("--max-source", type=positive, metavar="N", help="tokens it was trained with; of a .pt 400")
     parser.set_defaults(run=run)
@@ -49,10 +50,11 @@ def run(args: argparse.Namespace) -> int:
 
     card = None if args.card is None else _read_card(args.card)
     trained = load(args.checkpoint)
+    search = {"window": args.window, "max_phrases": args.max_phrases, "beam_size": args.beam_size}
     trained = replace(
         trained,
         name=args.name or trained.name,
-        options=trained.options.but({"window": args.window, "beam_size": args.beam_size}),
+        options=trained.options.but(search),
         max_source=args.max_source or trained.max_source,
     )
     trained.build()  # a model that cannot be built is not written

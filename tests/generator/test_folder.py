@@ -138,13 +138,14 @@ def test_export_takes_a_folder_too_and_a_card_of_ones_own(folder: Path, tmp_path
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "notes.txt").write_text("Mine\n")
     arguments = ["export", str(folder), str(tmp_path / "new"), "--card", str(tmp_path / "card.md"), "--name", "mine"]
-    assert main([*arguments, "--window", "all", "--beam-size", "2", "--max-source", "50"]) == 0
+    assert main([*arguments, "--window", "all", "--beam-size", "2", "--max-phrases", "7", "--max-source", "50"]) == 0
     names = ["README.md", "config.json", "model.safetensors", "vocab.txt"]
     written = [line.removeprefix("written      ").partition(",")[0] for line in capsys.readouterr().out.splitlines()]
     assert written == [str(tmp_path / "new" / name) for name in names]  # and not what stood there before
     generator = KeyphraseGenerator.from_pretrained(tmp_path / "new")
     assert (generator.name, generator.card) == ("mine", "# Mine\n")
-    assert (generator.options.window, generator.options.beam_size) == (None, 2)
+    options = generator.options
+    assert (options.window, options.beam_size, options.max_phrases) == (None, 2, 7)
     assert generator.config["max_source"] == 50
 
 
