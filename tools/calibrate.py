@@ -32,10 +32,13 @@ GROUPS = (("", 1), ("present", 2), ("absent", 1), ("", 3))
 
 
 def mean(checkpoints: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The first of some checkpoints, with the mean of the weights of all."""
+    """The first of some checkpoints, with the mean of the weights of all; what is counted in them stays as it is."""
 
     def of(part: str) -> dict[str, Any]:
-        return {name: sum(one[part][name] for one in checkpoints) / len(checkpoints) for name in checkpoints[0][part]}
+        return {
+            name: sum(one[part][name] for one in checkpoints) / len(checkpoints) if own.is_floating_point() else own
+            for name, own in checkpoints[0][part].items()
+        }
 
     return checkpoints[0] | {"model": of("model"), "generator": of("generator")}
 

@@ -74,10 +74,12 @@ def test_the_one_with_the_best_scores_is_written(tool, files, monkeypatch, capsy
 
 
 def test_several_checkpoints_become_their_mean(tool, checkpoint):
+    checkpoint["model"]["count"] = torch.tensor(7)
     other = checkpoint | {"generator": {"bias": torch.zeros(4), "weight": torch.full((4, 2), 3.0)}, "step": 5}
     found = tool.mean([checkpoint, other])
     assert found["generator"]["bias"].tolist() == [0.5, 1.0, 1.5, 2.0]
     assert found["generator"]["weight"].eq(2).all() and found["model"]["a"].tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert found["model"]["count"].dtype == torch.long
     assert "step" not in found
 
 

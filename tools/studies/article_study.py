@@ -17,7 +17,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-
 from onmt_exhird.cli.values import positive
 from onmt_exhird.corpus import Unusable
 from onmt_exhird.errors import ExhirdError
