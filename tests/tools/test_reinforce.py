@@ -1,0 +1,315 @@
+"""Reinforcement: what is drawn, what it is worth, and that the gradient is that of the slow, obvious sum."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from helpers.bridge_models import wild
+from helpers.files import load_tool, write_lines
+from helpers.generator_models import IDS, TOKENS, make
+
+from onmt_exhird.generator.checkpoint import read_checkpoint
+from onmt_exhird.generator.unpickling import load_harmless
+from onmt_exhird.nn.hierarchical import Memory
+from onmt_exhird.nn.model import KeyphraseModel
+from onmt_exhird.search import SearchSettings, StreamConstraint
+from onmt_exhird.search.sources import Sources
+from onmt_exhird.stream import parse, read_leniently
+
+SOURCES = ["fast graph colouring of trees", "deep neural networks in machine translation", "a proof"]
+GOLD = ["<p_start> graph colouring ; <a_start> logic ;", "<p_start> neural networks ;", "<a_start> sorting ;"]
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    return load_tool("reinforce")
+
+
+@pytest.fixture(scope="module")
+def parts(tool: ModuleType) -> dict[str, ModuleType]:
+    return {name: load_tool(f"reinforcement.{name}") for name in ("drawing", "rewards", "policy")}
+
+
+@pytest.fixture
+def model() -> KeyphraseModel:
+    return make().build()
+
+
+@pytest.fixture
+def sources() -> Sources:
+    """The second document has two words that the model does not know."""
+    ids = torch.tensor([[13, 15, 16, 18, 25], [20, 21, 0, 0, 30], [40, 13, 1, 1, 1]])
+    extended = torch.tensor([[13, 15, 16, 18, 25], [20, 21, len(TOKENS), len(TOKENS) + 1, 30], [40, 13, 1, 1, 1]])
+    return Sources(ids, torch.tensor([5, 5, 2]), extended, [[], ["zuvoka", "rataku"], []])
+
+
+def limits(**settings: int) -> StreamConstraint:
+    return StreamConstraint(TOKENS, SearchSettings(exclusive_window=1, **settings))
+
+
+def log_probability(model: KeyphraseModel, sources: Sources, row: int, tokens: list[int]) -> torch.Tensor:
+    """Of a stream, a step at a time: the slow, obvious way."""
+    one = sources.some(torch.tensor([row]))
+    states, vector = model.encode(one.ids, one.lengths)
+    memory = Memory.of(states, one.lengths)
+    state, total, before = model.first_state(vector, memory), torch.zeros(()), IDS.start
+    for token in tokens:
+        step = model.step(torch.tensor([before]), memory, state)
+        size = sources.extended_size(model.vocab_size)
+        total = total + model.generator.log_mixture(step.attentional, step.attention, one.extended, size)[0, token]
+        state, before = step.state, token
+    return total
+
+
+# --- drawing ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_drawn_is_a_stream_within_the_limits(parts, model, sources):
+    constraint = limits(max_phrases=3, max_phrase_words=2)
+    drawn = parts["drawing"].draw(model, sources, constraint, 20, 40, 1.0, torch.Generator().manual_seed(1))
+    assert len(drawn) == 60
+    words = [*TOKENS, "zuvoka", "rataku"]
+    for tokens in drawn:
+        assert tokens[-1] == IDS.eos
+        phrases = parse(" ".join(words[token] for token in tokens[:-1].tolist()))
+        assert 1 <= len(phrases) <= 3
+        assert all(len(phrase.words) <= 2 for phrase in phrases)
+
+
+def test_streams_are_drawn_as_often_as_they_are_likely(parts, model, sources):
+    """One phrase of one word: the frequencies of 4,000 streams of a document beside what the model says of each."""
+    constraint = limits(max_phrases=1, max_phrase_words=1)
+    one = sources.some(torch.tensor([1]))
+    drawn = parts["drawing"].draw(model, one, constraint, 4000, 40, 1.0, torch.Generator().manual_seed(1))
+    found = Counter(tuple(tokens.tolist()) for tokens in drawn)
+    likely = found.most_common(5)
+    free = sum(  # what is left of the probability once the constraint has taken its part
+        log_probability(model, one, 0, [tag, word]).exp() for tag in (4, 5) for word in range(7, len(TOKENS) + 2)
+    )
+    tags = {tag: log_probability(model, one, 0, [tag]).exp() for tag in (4, 5)}
+    assert free < 1
+    for (tag, word, *_), count in likely:
+        of_words = torch.stack([log_probability(model, one, 0, [tag, other]) for other in words_of(constraint)])
+        share = (log_probability(model, one, 0, [tag, word]) - of_words.logsumexp(0)).exp()
+        expected = float(tags[tag] / sum(tags.values()) * share)
+        assert count / 4000 == pytest.approx(expected, abs=4 * (expected / 4000) ** 0.5)
+
+
+def words_of(constraint: StreamConstraint) -> list[int]:
+    """The ids that may be a phrase's first word."""
+    scores = torch.zeros(1, len(TOKENS) + 2)
+    constraint.apply(scores, torch.tensor([[IDS.start, 4]]))
+    return scores[0].isfinite().nonzero().squeeze(1).tolist()
+
+
+def test_a_low_temperature_draws_what_greedy_search_writes(parts, model, sources):
+    constraint = limits(max_phrases=3)
+    drawn = parts["drawing"].draw(model, sources, constraint, 3, 40, 1e-4, torch.Generator().manual_seed(1))
+    from onmt_exhird.search.greedy import Greedy
+
+    greedy = {written.document: written.tokens for written in Greedy(model, constraint, 40, scored=True)(sources)}
+    for number, tokens in enumerate(drawn):
+        assert torch.equal(tokens, greedy[number // 3])
+
+
+def test_a_stream_without_an_end_is_cut(parts, model, sources):
+    model.generator.bias.data[IDS.eos] = -50
+    drawn = parts["drawing"].draw(model, sources, limits(), 2, 9, 1.0, torch.Generator().manual_seed(1))
+    assert {len(tokens) for tokens in drawn} == {9}
+
+
+# --- what streams are worth ------------------------------------------------------------------------------------------
+
+
+def test_the_slopes_are_those_of_f1(parts):
+    rates = torch.tensor([0.31, 0.41], requires_grad=True)
+    (2 * rates.prod() / rates.sum()).backward()
+    assert rates.grad is not None
+    assert parts["rewards"].Rates(0.31, 0.41).slopes() == pytest.approx(tuple(rates.grad.tolist()))
+    assert parts["rewards"].Rates(0.0, 0.0).slopes() == (0.0, 0.0)
+
+
+def judge(parts: dict[str, ModuleType], *predictions: str, cost: float = 0.1) -> tuple[list[Any], dict[str, float]]:
+    rewards = parts["rewards"]
+    found = rewards.Judge(of_five=0.25, duplicate_cost=cost)
+    reference = rewards.reference(SOURCES[0], GOLD[0])
+    return found([reference] * len(predictions), [read_leniently(line) for line in predictions]), found.means
+
+
+def test_the_worth_is_what_is_added_to_the_f1_of_means(parts):
+    (both, neither), means = judge(parts, "<p_start> graph colouring ; <a_start> logic ;", "<p_start> trees ;")
+    assert means["present precision@M"] == means["present recall@M"] == 0.5
+    assert means["present precision@5"] == pytest.approx(0.1)
+    # P@5 is 0.1 and R@5 0.5: their slopes are 2 * 0.25 / 0.36 and 2 * 0.01 / 0.36, the document's own rates 0.2 and 1.
+    assert both.present == pytest.approx(0.75 * 1.0 + 0.25 * (0.5 * 0.2 + 0.02) / 0.36)
+    assert both.absent == pytest.approx(1.0)
+    assert neither == (0.0, 0.0)
+    assert (means["present"], means["absent"], means["duplicates"]) == (1.0, 0.5, 0.0)
+
+
+def test_a_duplicate_costs_something(parts):
+    (once, twice), means = judge(parts, GOLD[0], GOLD[0] + " <p_start> graph colourings ;")
+    assert twice.present == pytest.approx(once.present - 0.1)
+    assert twice.absent == once.absent
+    assert means["duplicates"] == 0.5
+
+
+def test_means_remember_earlier_batches(parts):
+    rewards = parts["rewards"]
+    found = rewards.Judge(0.0, 0.0)
+    reference = rewards.reference(SOURCES[0], GOLD[0])
+    found([reference], [read_leniently("graph colouring")])
+    found([reference], [read_leniently("trees")])
+    assert found.means["present recall@M"] == pytest.approx(rewards.MEMORY)
+
+
+# --- the loss --------------------------------------------------------------------------------------------------------
+
+
+def test_advantages_of_a_document_add_up_to_nothing(parts):
+    worth = parts["rewards"].Worth
+    found = parts["policy"].advantages([worth(1, 0), worth(0, 0), worth(0, 1), worth(2, 2)], 2)
+    assert found.tolist() == [[1, 0], [-1, 0], [-2, -1], [2, 1]]
+
+
+def test_the_gradient_is_that_of_the_obvious_sum(parts, sources):
+    model = make().build().requires_grad_(True)
+    worth = parts["rewards"].Worth
+    drawn = [[4, 15, 6, 5, 20, 6, 3], [4, 16, 17, 6, 3], [5, 47, 6, 3], [4, 20, 6, 3], [4, 13, 6, 3], [5, 13, 6, 3]]
+    worths = [worth(0.5, 0.1), worth(0.2, 0.0), worth(0.0, 0.3), worth(0.4, 0.0), worth(0.1, 0.0), worth(0.3, 0.2)]
+    gold = [[4, 15, 16, 6, 3], [4, 20, 21, 6, 3], [5, 25, 6, 3]]
+    arguments = [torch.tensor(tokens) for tokens in drawn], worths, [torch.tensor(tokens) for tokens in gold]
+    parts["policy"].policy_loss(model, sources, *arguments, gold_weight=0.5, absent=5).backward()
+    found = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+    model.zero_grad()
+    total = torch.zeros(())
+    for number, tokens in enumerate(drawn):
+        one, other = worths[number], worths[number ^ 1]
+        for place, log_p in enumerate(token_log_probs(parts, model, sources, number // 2, tokens)):
+            advantage = one.absent - other.absent
+            if 5 not in tokens[:place]:
+                advantage += one.present - other.present
+            total = total - advantage * log_p / 2
+    for number, tokens in enumerate(gold):
+        total = total - 0.5 * token_log_probs(parts, model, sources, number, tokens).sum()
+    (total / 3).backward()
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, atol=1e-5, rtol=1e-4, msg=name)
+
+
+def token_log_probs(
+    parts: dict[str, ModuleType], model: KeyphraseModel, sources: Sources, row: int, tokens: list[int]
+) -> torch.Tensor:
+    """Of the tokens of one stream, which no other is in a batch with."""
+    one = sources.some(torch.tensor([row]))
+    every = torch.ones(1, len(tokens), dtype=torch.bool)
+    return -parts["policy"].losses(model, one, [torch.tensor(tokens)], every)[0]
+
+
+def test_losses_are_those_of_the_search(parts, model, sources):
+    tokens = [4, 20, len(TOKENS), 6, 5, 30, 6, 3]
+    expected = log_probability(model, sources, 1, tokens)
+    assert token_log_probs(parts, model, sources, 1, tokens).sum().item() == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_what_is_not_looked_at_has_no_loss(parts, model, sources):
+    tokens = [torch.tensor([4, 15, 6, 3])] * 3
+    relevant = torch.tensor([[True, False, True, False]] * 3)
+    found = parts["policy"].losses(model, sources, tokens, relevant)
+    assert found[:, [1, 3]].eq(0).all()
+    assert found[:, [0, 2]].gt(0).all()
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    write_lines(tmp_path / "train.src", SOURCES * 4)
+    write_lines(tmp_path / "train.tgt", GOLD * 4)
+    model = wild("exhird", tmp_path / "model.pt")
+    return {"--model": model, "--data": tmp_path / "train", "--output": tmp_path / "out.pt"}
+
+
+def arguments(files: dict[str, Path], *more: str) -> list[str]:
+    own = ["--batch-size", "3", "--samples", "2", "--updates", "4"]
+    return [str(part) for pair in files.items() for part in pair] + own + list(more)
+
+
+def test_the_checkpoint_has_other_weights_and_the_same_shape(tool, files, capsys):
+    assert tool.main(arguments(files)) == 0
+    before, after = load_harmless(files["--model"]), load_harmless(files["--output"])
+    assert before.keys() == after.keys()
+    for part in ("model", "generator"):
+        assert {name: tensor.shape for name, tensor in before[part].items()} == {
+            name: tensor.shape for name, tensor in after[part].items()
+        }
+        assert not any(
+            torch.equal(before[part][name], tensor) for name, tensor in after[part].items() if tensor.dim() > 1
+        )
+    assert read_checkpoint(files["--output"]).build()
+    assert "written" in capsys.readouterr().out
+    assert not list(files["--output"].parent.glob("*.unfinished"))
+
+
+def test_an_interrupted_training_goes_on_to_the_same_bits(tool, files, monkeypatch, tmp_path, capsys):
+    assert tool.main(arguments(files)) == 0
+    whole = load_harmless(files["--output"])
+
+    monkeypatch.setattr(tool, "SAVED_EVERY", 2)
+    update = tool.Learner.update
+
+    def stop_after_three(self: Any, documents: Any) -> None:
+        if self.done == 3:
+            raise KeyboardInterrupt
+        update(self, documents)
+
+    files["--output"] = tmp_path / "other.pt"
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(tool.Learner, "update", stop_after_three)
+        tool.main(arguments(files))
+    assert not files["--output"].exists()
+    assert tool.main(arguments(files, "--rate", "0.1")) == 2
+    assert "begun with other options" in capsys.readouterr().err
+    assert tool.main(arguments(files)) == 0
+    assert "goes on after update 2" in capsys.readouterr().err
+    found = load_harmless(files["--output"])
+    for part in ("model", "generator"):
+        assert all(torch.equal(tensor, found[part][name]) for name, tensor in whole[part].items())
+
+
+def test_each_round_has_every_document_once(tool):
+    corpora = tool.Corpora([[("a" * n, "") for n in range(10)], [("b" * n, "") for n in range(1, 11)]])
+    batches = [corpora.batch(number, 2, seed=1) for number in range(10)]
+    assert sorted(pair for batch in batches for pair in batch) == sorted(pair for one in corpora.pairs for pair in one)
+    assert [len(batch) for batch in batches] == [2] * 10
+    assert batches == [corpora.batch(number, 2, seed=1) for number in range(10)]
+    assert batches != [corpora.batch(number, 2, seed=2) for number in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--samples": "1"}, "give at least 2"),
+        ({"--data": "nowhere"}, "nowhere.src"),
+        ({"--model": "nowhere.pt"}, "nowhere.pt"),
+    ],
+)
+def test_mistakes_are_sentences(tool, files, changes, message, capsys):
+    given = arguments(files)
+    for option, value in changes.items():
+        given[given.index(option) + 1] = value
+    assert tool.main(given) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_only_exhird_is_trained(tool, files, tmp_path, capsys):
+    files["--model"] = wild("rnn", tmp_path / "catseq.pt")
+    assert tool.main(arguments(files)) == 2
+    assert "only such a one is trained" in capsys.readouterr().err

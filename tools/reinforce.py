@@ -1,0 +1,309 @@
+"""Train a model further on what it is judged by: not the next word of its authors, but the scores of what it writes.
+
+    python tools/reinforce.py --model science.pt --data computing other --output better.pt --updates 500
+
+For every document several streams are drawn at random from the model. Those that raise present and absent F1 more than
+the others of the same document become likelier, the others less likely (reinforcement: Chan et al., ACL 2019). It is
+for a model that has been trained: from one that knows nothing hardly a right phrase is drawn.
+
+Of each --data PREFIX the files PREFIX.src and PREFIX.tgt of exhird prepare are read, a document of each in turn.
+What has been learned is saved every 50 updates beside the output; the same command goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onmt_exhird.cli.values import positive
+from onmt_exhird.errors import ExhirdError
+
+if TYPE_CHECKING:
+    from onmt_exhird.generator.trained import Trained
+    from onmt_exhird.nn.model import KeyphraseModel
+
+ROUND = 10  # batches that are made together, of documents of like length
+RISING = 20  # updates in which the rate rises: Adam knows no gradient yet
+FALLING = 1 / 3  # of all updates, the last ones, in which it falls to nothing
+SAVED_EVERY = 50
+SHOWN_EVERY = 10
+LONGEST = 50  # tokens of a drawn stream
+CLIP = 1.0
+SETTINGS = (
+    "data",
+    "updates",
+    "rate",
+    "batch_size",
+    "samples",
+    "temperature",
+    "of_five",
+    "duplicate_cost",
+    "gold_weight",
+)
+SHOWN = ("present precision@M", "present recall@M", "absent precision@M", "absent recall@M")
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """Documents and their authors' streams, of one corpus after the other in turn."""
+
+    pairs: Sequence[Sequence[tuple[str, str]]]
+
+    @classmethod
+    def read(cls, prefixes: Sequence[str]) -> Corpora:
+        from onmt_exhird.evaluation.inputs import check_lengths, read_sources
+
+        corpora = []
+        for prefix in prefixes:
+            source, target = f"{prefix}.src", f"{prefix}.tgt"
+            documents, streams = read_sources(source), read_sources(target)
+            check_lengths(target, streams, source, documents)
+            if not documents:
+                raise ExhirdError(f"{source} is empty: give files of exhird prepare")
+            corpora.append(list(zip(documents, streams, strict=True)))
+        return cls(corpora)
+
+    def batch(self, number: int, size: int, seed: int) -> list[tuple[str, str]]:
+        """Of an update, counted from 0: the same numbers, the same documents."""
+        begun, place = divmod(number, ROUND)
+        first = begun * ROUND * size
+        documents = [self._document(first + more) for more in range(ROUND * size)]
+        documents.sort(key=lambda pair: len(pair[0]))
+        order = list(range(ROUND))
+        random.Random(f"{seed} {begun}").shuffle(order)
+        return documents[order[place] * size :][:size]
+
+    def _document(self, number: int) -> tuple[str, str]:
+        row, corpus = divmod(number, len(self.pairs))
+        return self.pairs[corpus][row % len(self.pairs[corpus])]
+
+
+def rate_at(update: int, args: argparse.Namespace) -> float:
+    """The learning rate of an update, counted from 0.
+
+    >>> args = argparse.Namespace(rate=1.0, updates=300)
+    >>> [round(rate_at(update, args), 2) for update in (0, 19, 100, 200, 250, 299)]
+    [0.05, 1.0, 1.0, 1.0, 0.5, 0.01]
+    """
+    left = (args.updates - update) / (args.updates * FALLING)
+    return args.rate * min(1.0, (update + 1) / RISING, left)
+
+
+class Learner:
+    """A model on its way."""
+
+    def __init__(self, args: argparse.Namespace, checkpoint: dict[str, Any], trained: Trained) -> None:
+        import torch
+        from reinforcement.rewards import Judge
+
+        from onmt_exhird.search import SearchSettings
+        from onmt_exhird.search.piece_constraint import build_constraint
+
+        self.args, self.checkpoint, self.trained = args, checkpoint, trained
+        self.model: KeyphraseModel = trained.build()
+        self.parameters = list(self.model.requires_grad_(True).parameters())
+        self.adam = torch.optim.Adam(self.parameters, lr=args.rate)
+        self.ids = {token: number for number, token in enumerate(trained.tokens)}
+        settings = SearchSettings(exclusive_window=args.window, max_phrases=args.max_phrases)
+        self.constraint = build_constraint(trained.tokens, settings, trained.text, "cpu")
+        self.judge = Judge(args.of_five, args.duplicate_cost)
+        self.done = 0
+
+    def update(self, documents: Sequence[tuple[str, str]]) -> None:
+        import torch
+        from reinforcement.drawing import draw
+        from reinforcement.policy import policy_loss
+        from reinforcement.rewards import reference
+
+        args, model = self.args, self.model
+        chance = torch.Generator().manual_seed(args.seed * 1_000_003 + self.done)
+        sources, gold = self._read(documents)
+        drawn = draw(model, sources, self.constraint, args.samples, LONGEST, args.temperature, chance)
+        references = [one for pair in documents for one in [reference(*pair)] * args.samples]
+        written = [
+            self._phrases(tokens.tolist(), sources.words[number // args.samples]) for number, tokens in enumerate(drawn)
+        ]
+        worths = self.judge(references, written)
+        loss = policy_loss(model, sources, drawn, worths, gold, args.gold_weight, self.constraint.ids.absent)
+        self.adam.param_groups[0]["lr"] = rate_at(self.done, args)
+        self.adam.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.parameters, CLIP)
+        self.adam.step()
+        self.done += 1
+
+    def _read(self, documents: Sequence[tuple[str, str]]) -> tuple[Any, list[Any]]:
+        """The sources of a batch, and its authors' streams (n) each."""
+        import torch
+        from torch.nn.utils.rnn import pad_sequence
+
+        from onmt_exhird.nn.copying import extend_source, extend_target, restrict
+        from onmt_exhird.search.sources import Sources
+
+        unk, size = self.model.ids.unk, self.model.vocab_size
+        rows, words, gold = [], [], []
+
+        def number(token: str) -> int:
+            return self.ids.get(token, unk)
+
+        for source, target in documents:
+            extended, unknown = extend_source(source.split(), number, unk, size)
+            rows.append(torch.tensor(extended))
+            words.append(unknown)
+            stream = extend_target(target.split(), number, unk, unknown, size)
+            gold.append(torch.tensor([*stream, self.model.ids.eos]))
+        padded = pad_sequence(rows, batch_first=True, padding_value=self.model.ids.pad)
+        lengths = torch.tensor([len(row) for row in rows])
+        return Sources(restrict(padded, size, unk), lengths, padded, words), gold
+
+    def _phrases(self, ids: Sequence[int], unknown: Sequence[str]) -> list[Any]:
+        from onmt_exhird.stream import EOS, read_leniently
+
+        tokens = self.trained.tokens
+        words = [tokens[number] if number < len(tokens) else unknown[number - len(tokens)] for number in ids]
+        return read_leniently(" ".join(word for word in words if word != EOS))
+
+    def weights(self) -> dict[str, Any]:
+        """The parts of the checkpoint that have changed, under its own names."""
+        from onmt_exhird.generator.checkpoint import renamed
+
+        own = self.model.state_dict()
+        return {
+            part: {
+                name: own[next(renamed({prefix + name: tensor}))[0]] for name, tensor in self.checkpoint[part].items()
+            }
+            for part, prefix in (("model", ""), ("generator", "generator."))
+        }
+
+
+def load(args: argparse.Namespace, unfinished: Path) -> Learner:
+    """A learner that begins, or goes on from what was saved."""
+    from onmt_exhird.generator.checkpoint import read_checkpoint
+    from onmt_exhird.generator.unpickling import load_harmless
+
+    goes_on = unfinished.exists()
+    path = unfinished if goes_on else args.model
+    checkpoint, trained = load_harmless(path, map_location="cpu"), read_checkpoint(path)
+    if trained.architecture.decoder != "exhird" or trained.text.subwords is not None or not checkpoint.get("model"):
+        raise ExhirdError(
+            f"{args.model} is no ExHiRD of words with its weights in the same file: only such a one is trained"
+        )
+    state = checkpoint.pop("reinforced", None)
+    learner = Learner(args, checkpoint, trained)
+    if goes_on:
+        if state["settings"] != settings_of(args):
+            raise ExhirdError(f"{unfinished} was begun with other options: remove it, or choose another --output")
+        learner.adam.load_state_dict(state["adam"])
+        learner.judge.means, learner.done = state["means"], state["done"]
+    return learner
+
+
+def settings_of(args: argparse.Namespace) -> dict[str, Any]:
+    """What must be the same for a training to go on."""
+    return {name: getattr(args, name) for name in (*SETTINGS, "seed", "window", "max_phrases")}
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """The whole file or none of it."""
+    import torch
+
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    torch.save(content, part)
+    part.replace(path)
+
+
+def learn(args: argparse.Namespace) -> None:
+    import torch
+
+    torch.manual_seed(args.seed)
+    unfinished = args.output.with_name(f"{args.output.name}.unfinished")
+    corpora, learner = Corpora.read(args.data), load(args, unfinished)
+    if learner.done:
+        print(f"goes on after update {learner.done}", file=sys.stderr)
+    for line in progress(learner, corpora, unfinished):
+        print(line, flush=True)
+    write(args.output, learner.checkpoint | learner.weights() | {"optim": {}})
+    unfinished.unlink(missing_ok=True)
+    print(f"written      {args.output}, after {learner.done} updates")
+
+
+def progress(learner: Learner, corpora: Corpora, unfinished: Path) -> Iterator[str]:
+    """Updates to the last; a line for some of them."""
+    args, begun, first = learner.args, time.monotonic(), learner.done
+    while learner.done < args.updates:
+        learner.update(corpora.batch(learner.done, args.batch_size, args.seed))
+        means, each = learner.judge.means, (time.monotonic() - begun) / (learner.done - first)
+        if learner.done % SAVED_EVERY == 0:
+            state = {
+                "adam": learner.adam.state_dict(),
+                "means": means,
+                "done": learner.done,
+                "settings": settings_of(args),
+            }
+            write(unfinished, learner.checkpoint | learner.weights() | {"reinforced": state})
+        if learner.done % SHOWN_EVERY == 0 or learner.done == args.updates:
+            rates = "  ".join(f"{name} {means[name]:.4f}" for name in SHOWN)
+            phrases = f"{means['present']:.2f} + {means['absent']:.2f} phrases, {means['duplicates']:.2f} twice"
+            minutes = each * (args.updates - learner.done) / 60
+            yield f"{learner.done}/{args.updates}  {rates}  {phrases}  {minutes:.0f} minutes left"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    from onmt_exhird.search import parse_window
+
+    parser = argparse.ArgumentParser(
+        prog="reinforce.py",
+        description="Train a model further on the scores of what it writes.",
+        epilog="example: python tools/reinforce.py --model science.pt --data computing other --output better.pt",
+    )
+    add = parser.add_argument
+    add("--model", type=Path, required=True, metavar="FILE", help="a checkpoint of onmt_train, of ExHiRD")
+    add("--data", nargs="+", required=True, metavar="PREFIX", help="of files of exhird prepare: PREFIX.src, PREFIX.tgt")
+    add("--output", type=Path, required=True, metavar="FILE", help="the checkpoint to write")
+    add("--updates", type=positive, default=500, metavar="N", help="default: %(default)s")
+    add("--rate", type=float, default=2e-4, metavar="X", help="of Adam; default: %(default)s")
+    add("--batch-size", type=positive, default=32, metavar="N", help="documents of an update; default: %(default)s")
+    add(
+        "--samples",
+        type=positive,
+        default=4,
+        metavar="N",
+        help="streams of a document, two at least; default: %(default)s",
+    )
+    add(
+        "--temperature",
+        type=float,
+        default=0.7,
+        metavar="X",
+        help="below 1: nearer to greedy search; default: %(default)s",
+    )
+    add("--of-five", type=float, default=0.3, metavar="X", help="share of F1@5 beside F1@M; default: %(default)s")
+    add("--duplicate-cost", type=float, default=0.05, metavar="X", help="default: %(default)s")
+    add("--gold-weight", type=float, default=0.05, metavar="X", help="of the authors' streams; default: %(default)s")
+    add("--window", type=parse_window, default=1, metavar="K", help="of exclusive search; default: %(default)s")
+    add("--max-phrases", type=positive, default=10, metavar="N", help="default: %(default)s")
+    add("--seed", type=int, default=1, metavar="N", help="default: %(default)s")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    try:
+        if args.samples < 2:
+            raise ExhirdError("--samples is 1, but a stream is compared with others of its document: give at least 2")
+        learn(args)
+    except (ExhirdError, OSError) as error:
+        print(f"reinforce.py: error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
