@@ -16,6 +16,11 @@ from onmt_exhird.errors import ExhirdError
 FORMAT = 1
 KEY = "training"  # of the state in a checkpoint
 _STATISTICS = ("loss", "n_batchs", "n_sents", "n_words", "n_correct", "n_src_words", "n_judged", "losses")
+# Options that say how an optimizer moves.
+_RATES = (
+    "optim", "learning_rate", "learning_rate_decay", "start_decay_steps", "decay_steps", "decay_method", "warmup_steps",
+    "max_grad_norm", "adam_beta1", "adam_beta2", "adagrad_accumulator_init",
+)  # fmt: skip
 _PATIENCE = ("current_tolerance", "stalled_tolerance", "current_step_best")
 
 State = dict[str, Any]
@@ -177,7 +182,10 @@ def draw_a_seed(train: Upstream) -> None:
 
 
 def optimizer_that_brings_the_state(optimizers: Upstream) -> None:
-    """Upstream gives a checkpoint to nothing but the model and the optimizer, which the trainer then gets."""
+    """Upstream gives a checkpoint to nothing but the model and the optimizer, which the trainer then gets.
+
+    With ``-reset_optim`` it takes other rates than the checkpoint's, and saves the checkpoint's all the same.
+    """
     optimizer_class = optimizers.Optimizer
     from_opt = optimizer_class.from_opt
 
@@ -185,7 +193,9 @@ def optimizer_that_brings_the_state(optimizers: Upstream) -> None:
         optimizer = from_opt(model, opt, checkpoint)
         if checkpoint is not None and opt.reset_optim == "none":
             optimizer.went_before = checkpoint.get(KEY, {})
+        elif opt.reset_optim in ("all", "keep_states"):
+            optimizer.own_rates = {name: getattr(opt, name) for name in _RATES}
         return optimizer
 
-    optimizer_class.went_before = None
+    optimizer_class.went_before, optimizer_class.own_rates = None, {}
     optimizer_class.from_opt = classmethod(from_opt_with_state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -119,6 +120,8 @@ class SaverOfWholeCheckpoints(UpstreamClass):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # Those of the optimizer: upstream has the checkpoint's before, with which the next resume would go on.
+        self.model_opt = Namespace(**vars(self.model_opt) | self.optim.own_rates)
         # Without an end: upstream then removes nothing.
         self.checkpoint_queue: deque[str] = deque()
         self.model_queue: deque[str] = deque()

@@ -159,6 +159,19 @@ def test_other_data_or_another_vocabulary_are_refused_unless_told_otherwise(begu
     assert (begun / "new_step_24.pt").exists()
 
 
+def test_a_training_begun_with_other_rates_goes_on_with_them(begun: Path) -> None:
+    """To the bit: interrupted, it would else have those of the checkpoint it was begun with."""
+    other = ["-config", "exhird.yaml", "-learning_rate", 0.004, "-start_decay_steps", 20, "-decay_steps", 2]
+    anew = [*other, "-learning_rate_decay", 0.5, "-train_from", "m_step_20.pt", "-reset_optim", "keep_states"]
+    train_here(begun, *anew, "-train_steps", 30, "-save_model", "unbroken")
+    train_here(begun, *anew, "-train_steps", 25, "-save_model", "broken")
+    going_on = [*other, "-train_steps", 30, "-train_from", "broken_step_25.pt"]
+    train_here(begun, *going_on, "-save_model", "broken")
+    unbroken, resumed = (load_harmless(begun / f"{name}_step_30.pt", "cpu") for name in ("unbroken", "broken"))
+    assert differences(unbroken, resumed) == []
+    assert resumed["opt"].learning_rate == 0.004
+
+
 def test_another_order_of_the_data_is_named(begun: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("WARNING"):
         train_here(begun, *GO_ON, "-batch_size", 10, "-seed", 8, "-save_model", "other")
