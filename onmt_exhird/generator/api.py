@@ -30,7 +30,8 @@ from onmt_exhird.search.piece_constraint import WORD_PIECES, build_constraint
 from onmt_exhird.search.sources import Sources, Written
 from onmt_exhird.subwords import continues
 
-AHEAD = 8  # batches that are read together after the first: rows of the search stay full
+AHEAD = 8  # batches that are read together after the first
+ENOUGH = 2  # batches that may be under way when the next are read: rows of the search stay full
 TOKENS = 200_000  # of documents that are read ahead, at most, but for the last of them
 PARTS = 1024  # of documents, that are searched together
 CONSTRAINTS = 16  # that are kept; a server's clients may think up any number of options
@@ -109,7 +110,8 @@ class KeyphraseGenerator:
     ) -> Iterator[Keyphrases]:
         """The keyphrases of each document of any iterable, in order, while it is read.
 
-        batch_size   documents that are read before the first is answered; then eight times as many at once
+        batch_size   documents that are read before the first is answered; then eight times as many at once, as soon as
+                     no more than twice as many are under way
         attention    whether to say where the decoder looked
         options      those of `Options`, the model's own where they are not given or None
         """
@@ -135,11 +137,30 @@ class KeyphraseGenerator:
     def _generate(
         self, documents: Iterator[Any], batch_size: int, options: Options, attention: bool
     ) -> Iterator[Keyphrases]:
-        size = batch_size
-        while batch := self._read(documents, size):
-            found = dict(self._finish([batch], options, attention))
-            yield from (found.pop(number) for number in range(len(batch)))
-            size = AHEAD * batch_size
+        given = finished = 0
+        failure: Exception | None = None
+
+        def arrivals() -> Iterator[list[Document]]:
+            nonlocal failure
+            read, size = 0, batch_size
+            try:
+                while batch := self._read(documents, size):
+                    yield batch
+                    read, size = read + len(batch), AHEAD * batch_size
+                    while not given or read - finished > ENOUGH * batch_size:
+                        yield []
+            except Exception as error:  # of who gives the documents: what was read before is answered before
+                failure = error
+
+        found: dict[int, Keyphrases] = {}
+        for number, keyphrases in self._finish(arrivals(), options, attention):
+            found[number] = keyphrases
+            finished += 1
+            while given in found:
+                given += 1
+                yield found.pop(given - 1)
+        if failure is not None:
+            raise failure
 
     def _read(self, documents: Iterator[Any], size: int) -> list[Document]:
         """The next documents, so many or fewer long ones."""

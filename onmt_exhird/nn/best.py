@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 _BLOCK = 64
 
@@ -25,13 +24,10 @@ def best(scores: Tensor, count: int = 1) -> tuple[Tensor, Tensor]:
         values, ids = scores.topk(count)
         return values, ids
     whole = columns // _BLOCK * _BLOCK
-    of_blocks = scores[:, :whole].unflatten(1, (-1, _BLOCK)).amax(2)  # (rows, blocks)
-    rest = F.pad(scores[:, whole:], (0, whole + _BLOCK - columns), value=-torch.inf)  # the last block, of full length
-    of_blocks = torch.cat([of_blocks, rest.amax(1, keepdim=True)], 1)
-    blocks = of_blocks.topk(count).indices  # (rows, count)
-    inside = blocks.unsqueeze(2) * _BLOCK + torch.arange(_BLOCK, device=scores.device)  # (rows, count, block)
-    inside = inside.flatten(1)
-    exists = inside < columns
-    candidates = scores.gather(1, inside.clamp(max=columns - 1)).masked_fill(~exists, -torch.inf)
-    values, index = candidates.topk(count)
-    return values, inside.gather(1, index)
+    blocks = scores[:, :whole].unflatten(1, (-1, _BLOCK))  # (rows, blocks, block); what is left is looked into anyway
+    chosen = blocks.amax(2).topk(count).indices  # (rows, count)
+    inside = blocks.gather(1, chosen.unsqueeze(2).expand(-1, -1, _BLOCK)).flatten(1)
+    values, places = torch.cat([inside, scores[:, whole:]], 1).topk(count)
+    left = places - count * _BLOCK  # among what is left
+    ids = chosen.gather(1, (places // _BLOCK).clamp_(max=count - 1)) * _BLOCK + places % _BLOCK
+    return values, ids.where(left < 0, left + whole)

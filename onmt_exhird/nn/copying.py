@@ -108,6 +108,20 @@ def log_of_sum(total: Tensor, logits: Tensor) -> Tensor:
     return log if log.abs().max() < HARMLESS else logits.logsumexp(1, keepdim=True)
 
 
+def mix_copied(scores: Tensor, src_ext: Tensor, attention: Tensor, odds: Tensor) -> Tensor:
+    """Mix copying into scores (n, size), which are log P_V and a constant.
+
+    src_ext (n, src_len), attention (n, src_len), odds (n, 1): log g, with that constant -> what copying alone gives the
+    word at each place of the source (n, src_len)
+    """
+    # The cells of the source's words are lent to the sum of the attention, which may meet a word several times.
+    generated = scores.gather(1, src_ext)  # (n, src_len)
+    scores.scatter_(1, src_ext, 0.0).scatter_add_(1, src_ext, attention.to(scores.dtype))
+    copied = odds + scores.gather(1, src_ext).log_()
+    scores.scatter_(1, src_ext, torch.logaddexp(generated, copied))
+    return copied
+
+
 class _LogSoftmaxAt(torch.autograd.Function):
     """``log_softmax(hidden @ weight.T + bias)`` at a few columns of each row.
 
@@ -249,12 +263,7 @@ class CopyGenerator(nn.Module):
         normaliser = self.write_logits(self.project(hidden), scores[:, : self.vocab_size])  # (n, 1)
         gate = self.gate(hidden)  # (n, 1)
         constant = F.logsigmoid(-gate) - normaliser  # (n, 1)
-
-        # The cells of the source's words are lent to the sum of the attention, which may meet a word several times.
-        generated = scores.gather(1, src_ext)  # (n, src_len)
-        scores.scatter_(1, src_ext, 0.0).scatter_add_(1, src_ext, attention.to(scores.dtype))
-        copied = F.logsigmoid(gate) - constant + scores.gather(1, src_ext).log_()
-        scores.scatter_(1, src_ext, torch.logaddexp(generated, copied))
+        mix_copied(scores, src_ext, attention, F.logsigmoid(gate) - constant)
         return constant
 
     def write_logits(self, hidden: Tensor, logits: Tensor) -> Tensor:

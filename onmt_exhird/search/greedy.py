@@ -124,9 +124,9 @@ class _Search:
         if not isinstance(generator, ScreenedCopyGenerator):
             return self._pick(rows, seen)
         scores = self._scores(len(rows))
-        constant = generator.rough.relative_mixture(*seen, scores)
+        screening = generator.screen(*seen, scores)
         self._forbid(scores, rows)
-        ids, log_probs, certain = generator.choose(*seen, scores, constant)
+        ids, log_probs, certain = generator.choose(screening, scores)
         uncertain = certain.logical_not().nonzero().squeeze(1)
         if len(uncertain):
             ids[uncertain], log_probs[uncertain] = self._pick(rows[uncertain], seen.at(uncertain))

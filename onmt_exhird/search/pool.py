@@ -22,9 +22,9 @@ from onmt_exhird.search.hypotheses import Hypotheses
 from onmt_exhird.search.sources import Sources
 
 ROWS = 80  # more make no step cheaper per row, and each takes half a megabyte
-TOKENS = 9000  # of the source, that are encoded together: what the encoder takes grows with them
+TOKENS = 11_000  # of the source, that are encoded together: what the encoder takes grows with them
 DOCUMENTS = 4  # that are encoded together at least: a step of the encoder costs as much for fewer
-PATIENCE = 2  # rows that may be under way for each document that waits to be encoded, where more may come
+PATIENCE = 1.5  # rows that may be under way for each document that waits to be encoded, where more may come
 
 
 class _Arrived(NamedTuple):

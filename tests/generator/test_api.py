@@ -98,8 +98,24 @@ def test_an_endless_stream_is_answered_while_it_is_read(exhird: KeyphraseGenerat
             read.append(number)
             yield f"a graph {number} tree"
 
-    results = list(islice(exhird.generate(endless(), batch_size=4), 9))
-    assert len(results) == 9 and len(read) <= 4 + 8 * 4
+    results = exhird.generate(endless(), batch_size=4)
+    next(results)
+    assert len(read) == 4
+    assert len(list(islice(results, 8))) == 8 and 4 < len(read) <= 4 + 2 * 8 * 4
+
+
+def test_what_was_read_before_a_failure_is_answered_before_it(exhird: KeyphraseGenerator) -> None:
+    documents = texts(45)
+
+    def failing():
+        yield from documents
+        raise ZeroDivisionError
+
+    found = []
+    with pytest.raises(ZeroDivisionError):
+        for result in exhird.generate(failing(), batch_size=5):  # five, forty, and what fails
+            found.append(result.texts)
+    assert found == [result.texts for result in exhird(documents)]
 
 
 @pytest.mark.parametrize("options", [{}, {"attention": True}, {"beam_size": 2}], ids=["greedy", "attention", "beams"])

@@ -145,8 +145,8 @@ def screened(
 def choose(generator: ScreenedCopyGenerator, arguments: list[Tensor], forbidden: Tensor) -> tuple[Tensor, Tensor]:
     """The tokens chosen, and whether they are certain."""
     scores = torch.empty(len(forbidden), SIZE)
-    constant = generator.rough.relative_mixture(*arguments, scores)
-    ids, log_p, certain = generator.choose(*arguments, scores.masked_fill_(forbidden, -torch.inf), constant)
+    screening = generator.screen(*arguments, scores)
+    ids, log_p, certain = generator.choose(screening, scores.masked_fill_(forbidden, -torch.inf))
     exact = generator.log_mixture(*arguments, SIZE).gather(1, ids.unsqueeze(1)).squeeze(1)
     assert (log_p - exact).abs().max() < 0.05
     return ids, certain
@@ -168,6 +168,17 @@ def test_no_logit_is_further_off_than_the_bound(spread: float, width: int) -> No
     bound = generator.rough.error(hidden)
     assert (off < bound).all()
     assert (off.amax(1, keepdim=True) > 0.03 * bound).all()
+
+
+@torch.no_grad()
+def test_a_first_look_has_the_scores_of_the_whole_mixture() -> None:
+    generator, arguments, _ = screened()
+    scores, expected = torch.empty(2, 200, SIZE)
+    screening = generator.screen(*arguments, scores)
+    constant = generator.rough.relative_mixture(*arguments, expected)
+    assert torch.equal(scores, expected) and torch.equal(screening.constant, constant)
+    generator.choose(screening, scores)
+    assert torch.equal(scores, expected)  # a word that stands at several places is looked at once, without a trace
 
 
 @pytest.mark.parametrize(("spread", "width"), [(0.05, 40), (0.3, 40), (1.0, 40), (0.3, 24)])

@@ -18,10 +18,11 @@ def make(layers, bidirectional, lengths):
 
 
 @pytest.mark.parametrize("cached", [1, 200, 2**18], ids=["step by step", "in chunks", "at once"])
+@pytest.mark.parametrize("lengths", [[5, 7, 1, 4], [9, 2, 9, 4, 6, 1, 1, 3, 8, 2, 5], [6]])
 @pytest.mark.parametrize(("layers", "bidirectional"), [(1, False), (2, True), (3, True), (2, False)])
-def test_equals_torchs_gru_over_packed_documents(layers, bidirectional, cached, monkeypatch):
+def test_equals_torchs_gru_over_packed_documents(layers, bidirectional, lengths, cached, monkeypatch):
     monkeypatch.setattr(reading, "_CACHED", cached)
-    lengths = torch.tensor([5, 7, 1, 4])
+    lengths = torch.tensor(lengths)
     gru, embedding, ids = make(layers, bidirectional, lengths.tolist())
     packed = pack_padded_sequence(embedding[ids], lengths, batch_first=True, enforce_sorted=False)
     output, final = gru(packed)
