@@ -280,9 +280,9 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--temperature",
         type=float,
-        default=0.7,
+        default=1.0,
         metavar="X",
-        help="below 1: nearer to greedy search; default: %(default)s",
+        help="of drawing; below 1: nearer to greedy search; default: %(default)s",
     )
     add("--of-five", type=float, default=0.3, metavar="X", help="share of F1@5 beside F1@M; default: %(default)s")
     add("--duplicate-cost", type=float, default=0.05, metavar="X", help="default: %(default)s")
