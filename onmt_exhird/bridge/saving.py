@@ -116,7 +116,9 @@ class SaverOfWholeCheckpoints(UpstreamClass):
     error   why the last checkpoint could not be written, if it could not
     """
 
-    last_saved_step: int | None  # upstream's
+    model_opt: Namespace  # upstream's, as the next ones
+    optim: Any
+    last_saved_step: int | None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
