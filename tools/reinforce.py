@@ -36,17 +36,10 @@ SAVED_EVERY = 50
 SHOWN_EVERY = 10
 LONGEST = 50  # tokens of a drawn stream
 CLIP = 1.0
-SETTINGS = (
-    "data",
-    "updates",
-    "rate",
-    "batch_size",
-    "samples",
-    "temperature",
-    "of_five",
-    "duplicate_cost",
-    "gold_weight",
-)
+SETTINGS = (  # what must be the same for a training to go on
+    "data", "updates", "rate", "batch_size", "samples", "temperature", "of_five", "duplicate_cost", "gold_weight",
+    "window", "max_phrases", "seed",
+)  # fmt: skip
 SHOWN = ("present precision@M", "present recall@M", "absent precision@M", "absent recall@M")
 
 
@@ -142,26 +135,17 @@ class Learner:
     def _read(self, documents: Sequence[tuple[str, str]]) -> tuple[Any, list[Any]]:
         """The sources of a batch, and its authors' streams (n) each."""
         import torch
-        from torch.nn.utils.rnn import pad_sequence
 
-        from onmt_exhird.nn.copying import extend_source, extend_target, restrict
+        from onmt_exhird.nn.copying import extend_target
         from onmt_exhird.search.sources import Sources
 
-        unk, size = self.model.ids.unk, self.model.vocab_size
-        rows, words, gold = [], [], []
-
-        def number(token: str) -> int:
-            return self.ids.get(token, unk)
-
-        for source, target in documents:
-            extended, unknown = extend_source(source.split(), number, unk, size)
-            rows.append(torch.tensor(extended))
-            words.append(unknown)
-            stream = extend_target(target.split(), number, unk, unknown, size)
-            gold.append(torch.tensor([*stream, self.model.ids.eos]))
-        padded = pad_sequence(rows, batch_first=True, padding_value=self.model.ids.pad)
-        lengths = torch.tensor([len(row) for row in rows])
-        return Sources(restrict(padded, size, unk), lengths, padded, words), gold
+        ids, size = self.model.ids, self.model.vocab_size
+        sources = Sources.of([source.split() for source, _ in documents], self.ids, self.model)
+        streams = (
+            extend_target(target.split(), lambda token: self.ids.get(token, ids.unk), ids.unk, unknown, size)
+            for (_, target), unknown in zip(documents, sources.words, strict=True)
+        )
+        return sources, [torch.tensor([*stream, ids.eos]) for stream in streams]
 
     def _phrases(self, ids: Sequence[int], unknown: Sequence[str]) -> list[Any]:
         from onmt_exhird.stream import EOS, read_leniently
@@ -206,8 +190,7 @@ def load(args: argparse.Namespace, unfinished: Path) -> Learner:
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Any]:
-    """What must be the same for a training to go on."""
-    return {name: getattr(args, name) for name in (*SETTINGS, "seed", "window", "max_phrases")}
+    return {name: getattr(args, name) for name in SETTINGS}
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -220,9 +203,6 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def learn(args: argparse.Namespace) -> None:
-    import torch
-
-    torch.manual_seed(args.seed)
     unfinished = args.output.with_name(f"{args.output.name}.unfinished")
     corpora, learner = Corpora.read(args.data), load(args, unfinished)
     if learner.done:

@@ -11,7 +11,6 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator import articles
@@ -21,7 +20,6 @@ from onmt_exhird.generator.phrases import Raw, read_stream
 from onmt_exhird.generator.results import Keyphrases, PhraseAttention
 from onmt_exhird.generator.trained import Options, Trained
 from onmt_exhird.generator.under_way import AskedPart, UnderWay
-from onmt_exhird.nn.copying import extend_source, restrict
 from onmt_exhird.nn.output_layer import lay_out
 from onmt_exhird.search import SearchSettings, StreamConstraint
 from onmt_exhird.search.beam import Beam, ModelRows
@@ -252,16 +250,7 @@ class KeyphraseGenerator:
         return explain(self._model, self._sources([tokens]), ids, full, phrases, options.window, owners)
 
     def _sources(self, documents: Sequence[Sequence[str]]) -> Sources:
-        unk, vocab_size = self._model.ids.unk, self._model.vocab_size
-        rows, words = [], []
-        for tokens in documents:
-            extended, oov = extend_source(tokens, lambda token: self._ids.get(token, unk), unk, vocab_size)
-            rows.append(torch.tensor(extended))
-            words.append(oov)
-        padded = pad_sequence(rows, batch_first=True, padding_value=self._model.ids.pad)
-        lengths = torch.tensor([len(row) for row in rows])
-        ids = restrict(padded, vocab_size, unk)
-        return Sources(ids.to(self._device), lengths.to(self._device), padded.to(self._device), words)
+        return Sources.of(documents, self._ids, self._model, self._device)
 
     def _constraint(self, options: Options) -> StreamConstraint:
         """Made when it is first needed: stems of a whole vocabulary take a second."""

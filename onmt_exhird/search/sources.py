@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from onmt_exhird.nn.copying import extend_source, restrict
+from onmt_exhird.nn.model import KeyphraseModel
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,21 @@ class Sources:
     lengths: Tensor
     extended: Tensor
     words: Sequence[Sequence[str]]
+
+    @classmethod
+    def of(
+        cls, documents: Sequence[Sequence[str]], numbers: Mapping[str, int], model: KeyphraseModel, device: str = "cpu"
+    ) -> Sources:
+        """Of documents as tokens, each with one at least; numbers: the ids of the vocabulary's tokens."""
+        unk, vocab_size = model.ids.unk, model.vocab_size
+        rows, words = [], []
+        for tokens in documents:
+            extended, oov = extend_source(tokens, lambda token: numbers.get(token, unk), unk, vocab_size)
+            rows.append(torch.tensor(extended))
+            words.append(oov)
+        padded = pad_sequence(rows, batch_first=True, padding_value=model.ids.pad)
+        lengths = torch.tensor([len(row) for row in rows])
+        return cls(restrict(padded, vocab_size, unk).to(device), lengths.to(device), padded.to(device), words)
 
     def some(self, documents: Tensor) -> Sources:
         """Some of the documents (k), as wide as these need."""

@@ -52,7 +52,7 @@ def draw(
 
 
 def _pick(scores: Tensor, random: torch.Generator) -> Tensor:
-    """A column of each row (rows, 1), as often as the softmax of the scores (rows, size) has it, which are lost."""
+    """A column of each row (rows, 1), as often as the softmax of the scores (rows, size) has it."""
     # Where a random number falls in the sum so far: much quicker than a random number for every column.
     sums = scores.softmax(1).cumsum(1)
     places = torch.rand(len(sums), 1, generator=random) * sums[:, -1:]
