@@ -41,8 +41,9 @@ class UpstreamRows:
         size = extended_size(translator._tgt_vocab_len, self.batch)
 
         def score_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
-            scores = hidden.new_empty(len(rows), size)
-            return scores, translator.model.generator.relative_mixture(*(tensor[rows] for tensor in arguments), scores)
+            some, generator = [tensor[rows] for tensor in arguments], translator.model.generator
+            scores = generator.new_scores(some[0], size)
+            return scores, generator.relative_mixture(*some, scores)
 
         return score_rows
 

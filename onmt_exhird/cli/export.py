@@ -35,6 +35,13 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="of the file: float16 halves it; int8 has the tables of words in eight bits; default: float32",
     )
     parser.add_argument("--card", type=Path, metavar="FILE", help="a README of your own instead of the one made here")
+    parser.add_argument(
+        "--shortlist",
+        type=Path,
+        metavar="FILE",
+        help="words that can be generated, one a line, such as the most frequent of the training targets; the others "
+        "of the vocabulary can only be copied from a document, and search is quicker",
+    )
     parser.add_argument("--name", help="the model's name; default: that of the checkpoint")
     add = parser.add_argument_group("of another folder, these are kept unless given").add_argument
     add("--window", type=window, metavar="N|all", help="search: the model's own exclusive window; of a .pt 1")
@@ -48,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     from onmt_exhird.generator.folder import CARD, CONFIG, read_config, write_folder
     from onmt_exhird.generator.loading import load
 
-    card = None if args.card is None else _read_card(args.card)
+    card = None if args.card is None else _read(args.card, "--card")
     trained = load(args.checkpoint)
     search = {"window": args.window, "max_phrases": args.max_phrases, "beam_size": args.beam_size}
     trained = replace(
@@ -57,6 +64,10 @@ def run(args: argparse.Namespace) -> int:
         options=trained.options.but(search),
         max_source=args.max_source or trained.max_source,
     )
+    if args.shortlist is not None:
+        from onmt_exhird.generator.shortlist import shorten
+
+        trained = shorten(trained, {line.split("\t")[0] for line in _read(args.shortlist, "--shortlist").split("\n")})
     trained.build()  # a model that cannot be built is not written
     write_folder(trained, args.folder, args.precision, card)
     for name in sorted([CARD, CONFIG, *read_config(args.folder)["files"]]):
@@ -65,10 +76,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read_card(path: Path) -> str:
+def _read(path: Path, option: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ExhirdError(f"the card {path} cannot be read: {error.strerror}; name another file with --card") from None
+        raise ExhirdError(f"{path} cannot be read: {error.strerror}; name another file with {option}") from None
     except UnicodeDecodeError as error:
-        raise ExhirdError(f"the card {path} is not UTF-8 ({error.reason}); write it as UTF-8") from None
+        raise ExhirdError(f"{path} is not UTF-8 ({error.reason}); write the file of {option} as UTF-8") from None

@@ -22,9 +22,11 @@ def write_card(config: dict[str, Any]) -> str:
     """A card of what is known; what is not is marked as missing, not invented."""
     architecture, search = config["architecture"], config["search"]
     window = "all" if search["window"] is None else search["window"]
+    generated = architecture.get("generated")
     facts = {
         "decoder": architecture["decoder"],
-        "vocabulary": f"{architecture['vocab_size']:,} {'pieces' if 'subwords' in config.get('text', {}) else 'words'}",
+        "vocabulary": f"{architecture['vocab_size']:,} {'pieces' if 'subwords' in config.get('text', {}) else 'words'}"
+        + ("" if generated is None else f", {generated:,} of which can be generated, the others copied"),
         "sizes": f"embedding {architecture['embedding_size']}, states {architecture['hidden_size']}, "
         f"{architecture['encoder_layers']} encoder layers",
         **({"text": describe_text(config["text"])} if "text" in config else {}),

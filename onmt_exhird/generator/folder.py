@@ -26,6 +26,7 @@ from onmt_exhird.textmodel import TextModel
 
 FORMAT = 1
 FORMAT_WITH_TEXT = 2  # of a model that reads text by rules of its own, which a reader of the first would not know
+FORMAT_WITH_SHORTLIST = 3  # of one whose output layer has not all words, and perhaps rules of its own
 CONFIG, WEIGHTS, VOCABULARY, CARD = "config.json", "model.safetensors", "vocab.txt", "README.md"
 SUBWORDS = "subwords.model"  # in the format of the library that made it
 PRECISIONS = ("float32", "float16", "int8")
@@ -72,11 +73,15 @@ def write_folder(trained: Trained, folder: Path, precision: str = "float32", car
     text = trained.text
     if text.subwords is not None:
         files[SUBWORDS] = text.subwords.model
-    has_text = text != TextModel()
+    has_text, architecture = text != TextModel(), asdict(trained.architecture)
+    version = FORMAT_WITH_SHORTLIST
+    if architecture["generated"] is None:
+        del architecture["generated"]
+        version = FORMAT_WITH_TEXT if has_text else FORMAT
     config = {
-        "format": FORMAT_WITH_TEXT if has_text else FORMAT,
+        "format": version,
         "name": trained.name,
-        "architecture": asdict(trained.architecture),
+        "architecture": architecture,
         "text_rules": RULES,
         **({"text": text.config()} if has_text else {}),
         "max_source": trained.max_source,
@@ -107,11 +112,12 @@ def read_config(folder: Path) -> dict[str, Any]:
         raise ExhirdError(f"{path} is damaged: {error}; export the model again") from None
     if not isinstance(config, dict) or not {"format", "architecture", "files"} <= config.keys():
         raise ExhirdError(f"{folder} is no model folder of exhird export: {path} describes something else")
-    for what, known in (("format", (FORMAT, FORMAT_WITH_TEXT)), ("text_rules", (RULES,))):
+    formats = FORMAT, FORMAT_WITH_TEXT, FORMAT_WITH_SHORTLIST
+    for what, known in (("format", formats), ("text_rules", (RULES,))):
         if config.get(what) not in known:
             raise ExhirdError(
                 f"{folder} has {what.replace('_', ' ')} {config.get(what)}, and this version of onmt_exhird knows "
-                f"{' and '.join(map(str, known))}: export the model with this version, or install the version that "
+                f"{', '.join(map(str, known))}: export the model with this version, or install the version that "
                 "made it"
             )
     return config

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.nn.model import Architecture, KeyphraseModel, SpecialIds
+from onmt_exhird.nn.model import OUTPUT, Architecture, KeyphraseModel, SpecialIds
 from onmt_exhird.search import SearchSettings
 from onmt_exhird.search.phrases import StreamIds
 from onmt_exhird.search.settings import UNFILLABLE
@@ -101,8 +101,10 @@ class Trained:
         with torch.random.fork_rng(devices=[]):
             model = self.architecture.build(special)
         wanted = {name: tensor.shape for name, tensor in model.state_dict().items()}
-        aliases = self.architecture.aliases()
-        tensors = self.tensors | {alias: self.tensors[name] for alias, name in aliases.items() if name in self.tensors}
+        tensors = dict(self.tensors)
+        for alias, name in self.architecture.aliases().items():
+            if name in tensors:
+                tensors[alias] = tensors[name][: self.architecture.output_size] if alias == OUTPUT else tensors[name]
         if wanted != {name: tensor.shape for name, tensor in tensors.items()}:
             wrong = sorted(
                 name

@@ -247,19 +247,25 @@ class CopyGenerator(nn.Module):
 
         ``size`` is V plus the largest number of out-of-vocabulary words of a document of the batch.
         """
-        scores = hidden.new_empty(len(hidden), size)
+        scores = self.new_scores(hidden, size)
         return scores.add_(self.relative_mixture(hidden, attention, src_ext, scores))
+
+    def new_scores(self, hidden: Tensor, size: int) -> Tensor:
+        """What `relative_mixture` writes to, for hidden (n, d): (n, size)."""
+        if size < self.vocab_size:
+            raise ValueError(f"size is {size}, less than the vocabulary's {self.vocab_size}")
+        scores = hidden.new_empty(len(hidden), size)
+        scores[:, self.vocab_size :] = -torch.inf
+        return scores
 
     @torch.no_grad()
     def relative_mixture(self, hidden: Tensor, attention: Tensor, src_ext: Tensor, scores: Tensor) -> Tensor:
         """`log_mixture` as a sum of what is written to ``scores`` (n, size), and a constant of each row (n, 1).
 
         The order of a row's tokens does not need the constant. For search: without gradient, and all in one place,
-        since passes over the matrix cost as much as the product that makes it.
+        since passes over the matrix cost as much as the product that makes it. Behind what can be generated only the
+        words of the source are written; there the scores must be minus infinity before.
         """
-        if scores.size(1) < self.vocab_size:
-            raise ValueError(f"size is {scores.size(1)}, less than the vocabulary's {self.vocab_size}")
-        scores[:, self.vocab_size :] = -torch.inf
         normaliser = self.write_logits(self.project(hidden), scores[:, : self.vocab_size])  # (n, 1)
         gate = self.gate(hidden)  # (n, 1)
         constant = F.logsigmoid(-gate) - normaliser  # (n, 1)

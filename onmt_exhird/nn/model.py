@@ -23,6 +23,7 @@ from onmt_exhird.nn.hierarchical import HierarchicalDecoder, HierarchicalState, 
 from onmt_exhird.nn.reading import read
 
 Decoder = HierarchicalDecoder | CatSeq | CatSeqD | CatSeqCorr
+OUTPUT = "generator.weight"  # of the output layer, which may be the first rows of an embedding
 State = Any  # of a decoder: a named tuple of tensors with the rows as axis 0, and `map`
 DECODERS: dict[str, Callable[[int, int], Decoder]] = {
     "exhird": HierarchicalDecoder,
@@ -39,6 +40,7 @@ class Architecture:
     decoder             one of `DECODERS`
     shared_embedding    whether source and target have one embedding
     tied                whether it is the output layer's weight, too
+    generated           how many words can be generated, the first of the vocabulary, the others copied only; None: all
     """
 
     decoder: str
@@ -49,14 +51,19 @@ class Architecture:
     bidirectional: bool = True
     shared_embedding: bool = True
     tied: bool = False
+    generated: int | None = None
 
     def __post_init__(self) -> None:
         if self.decoder not in DECODERS:
             raise ExhirdError(f"unknown decoder '{self.decoder}', the known ones are {', '.join(DECODERS)}")
         directions = 2 if self.bidirectional else 1
-        sizes = self.vocab_size, self.embedding_size, self.hidden_size, self.encoder_layers
-        if min(sizes) < 1 or self.hidden_size % directions:
+        sizes = self.vocab_size, self.embedding_size, self.hidden_size, self.encoder_layers, self.output_size
+        if min(sizes) < 1 or self.hidden_size % directions or self.output_size > self.vocab_size:
             raise ExhirdError(f"the model's sizes cannot be: {self}")
+
+    @property
+    def output_size(self) -> int:
+        return self.vocab_size if self.generated is None else self.generated
 
     def build(self, ids: SpecialIds) -> KeyphraseModel:
         """A model of these sizes, with parameters that mean nothing yet."""
@@ -67,16 +74,17 @@ class Architecture:
             self.embedding_size, size, self.encoder_layers, batch_first=True, bidirectional=self.bidirectional
         )
         decoder = DECODERS[self.decoder](self.embedding_size, self.hidden_size)
-        generator = CopyGenerator(self.hidden_size, self.vocab_size, ids.pad)
+        generator = CopyGenerator(self.hidden_size, self.output_size, ids.pad)
         if self.tied:
-            generator.tie(target_embedding.weight)
+            weight = target_embedding.weight
+            generator.tie(weight if self.generated is None else weight.detach()[: self.generated])
         return KeyphraseModel(embedding, target_embedding, encoder, decoder, generator, ids)
 
     def aliases(self) -> dict[str, str]:
         """Tensors that are others, by the names of both in `KeyphraseModel`."""
         source, target = "source_embedding.weight", "target_embedding.weight"
         aliases = {target: source} if self.shared_embedding else {}
-        return aliases | ({"generator.weight": aliases.get(target, target)} if self.tied else {})
+        return aliases | ({OUTPUT: aliases.get(target, target)} if self.tied else {})
 
 
 class SpecialIds(NamedTuple):

@@ -214,8 +214,7 @@ class ScreenedCopyGenerator(CopyGenerator):
 
     @torch.no_grad()
     def screen(self, hidden: Tensor, attention: Tensor, src_ext: Tensor, scores: Tensor) -> Screening:
-        """Write the scores (n, size) of `relative_mixture` up to the error of eight bits."""
-        scores[:, self.vocab_size :] = -torch.inf
+        """Write the scores (n, size) of `relative_mixture`, as it does, up to the error of eight bits."""
         projected = self.project(hidden)
         look = self.rough.look(projected, scores[:, : self.vocab_size])
         gate = self.gate(hidden)

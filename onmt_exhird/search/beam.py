@@ -189,7 +189,7 @@ class ModelRows:
 
         def score_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
             hidden, attention, extended = (tensor[rows] for tensor in arguments)
-            scores = hidden.new_empty(len(rows), self.size)
+            scores = generator.new_scores(hidden, self.size)
             return scores, generator.relative_mixture(hidden, attention, extended, scores)
 
         return score_rows

@@ -127,6 +127,7 @@ class _Search:
         screening = generator.screen(*seen, scores)
         self._forbid(scores, rows)
         ids, log_probs, certain = generator.choose(screening, scores)
+        self._wipe(scores, seen)
         uncertain = certain.logical_not().nonzero().squeeze(1)
         if len(uncertain):
             ids[uncertain], log_probs[uncertain] = self._pick(rows[uncertain], seen.at(uncertain))
@@ -137,15 +138,26 @@ class _Search:
         scores = self._scores(len(seen.attentional))
         constant = self.model.generator.relative_mixture(*seen, scores)
         self._forbid(scores, rows)
-        values, ids = best(scores)
-        return ids.squeeze(1), (values + constant).squeeze(1)
+        values, ids = best(scores[:, : self.model.generator.vocab_size])  # (k, 1)
+        own, place = scores.gather(1, seen.extended).max(1, keepdim=True)
+        self._wipe(scores, seen)
+        ids = torch.where(own > values, seen.extended.gather(1, place), ids)
+        return ids.squeeze(1), (own.maximum(values) + constant).squeeze(1)
 
     def _scores(self, rows: int) -> Tensor:
-        """Where every token's score may be written, for so many rows: (rows, extended vocabulary)."""
+        """Where every token's score may be written, for so many rows: (rows, extended vocabulary).
+
+        Minus infinity behind the words that can be generated: passing over so many at every step would take its time.
+        """
         size = self.pool.extended_size
         if size > self.scores.size(1):
-            self.scores = self.scores.new_empty(ROWS, size)
+            self.scores = self.scores.new_full((ROWS, size), -torch.inf)
         return self.scores[:rows]
+
+    @staticmethod
+    def _wipe(scores: Tensor, seen: _Seen) -> None:
+        """Leave scores (k, size) as `_scores` gives them."""
+        scores.scatter_(1, seen.extended, -torch.inf)
 
     def _forbid(self, scores: Tensor, rows: Tensor | None) -> None:
         """Set the scores (k, size) of what may not come next in some rows to minus infinity."""

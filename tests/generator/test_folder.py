@@ -89,7 +89,7 @@ BROKEN = {
     "weights are altered": (lambda folder: flip(folder, "model.safetensors"), "another content"),
     "vocabulary is altered": (lambda folder: flip(folder, "vocab.txt"), "another content"),
     "weights are missing": (lambda folder: (folder / "model.safetensors").unlink(), "No such file"),
-    "another format": (lambda folder: edit(folder, format=3), "has format 3"),
+    "another format": (lambda folder: edit(folder, format=4), "has format 4, and this version of onmt_exhird knows 1, 2, 3: export"),
     "other text rules": (lambda folder: edit(folder, text_rules=7), "has text rules 7"),
     "sizes that do not fit": (
         lambda folder: edit(folder, architecture={"decoder": "exhird", "vocab_size": 45, "embedding_size": 8,
@@ -155,7 +155,7 @@ def test_export_takes_a_folder_too_and_a_card_of_ones_own(folder: Path, tmp_path
         (["--window", "some"], "argument --window: 'some' is no window; give a number of phrases, 0 for off, or 'all'"),
         (["--beam-size", "0"], "argument --beam-size: '0' is not a whole number from 1 on"),
         (["--max-source", "0"], "argument --max-source: '0' is not a whole number from 1 on"),
-        (["--card", "none.md"], "the card none.md cannot be read: No such file or directory; name another file"),
+        (["--card", "none.md"], "none.md cannot be read: No such file or directory; name another file with --card"),
     ],
 )
 def test_what_export_cannot_do_is_told_with_its_option(

@@ -144,7 +144,7 @@ def screened(
 @torch.no_grad()
 def choose(generator: ScreenedCopyGenerator, arguments: list[Tensor], forbidden: Tensor) -> tuple[Tensor, Tensor]:
     """The tokens chosen, and whether they are certain."""
-    scores = torch.empty(len(forbidden), SIZE)
+    scores = generator.new_scores(arguments[0], SIZE)
     screening = generator.screen(*arguments, scores)
     ids, log_p, certain = generator.choose(screening, scores.masked_fill_(forbidden, -torch.inf))
     exact = generator.log_mixture(*arguments, SIZE).gather(1, ids.unsqueeze(1)).squeeze(1)
@@ -173,7 +173,7 @@ def test_no_logit_is_further_off_than_the_bound(spread: float, width: int) -> No
 @torch.no_grad()
 def test_a_first_look_has_the_scores_of_the_whole_mixture() -> None:
     generator, arguments, _ = screened()
-    scores, expected = torch.empty(2, 200, SIZE)
+    scores, expected = (generator.new_scores(arguments[0], SIZE) for _ in range(2))
     screening = generator.screen(*arguments, scores)
     constant = generator.rough.relative_mixture(*arguments, expected)
     assert torch.equal(scores, expected) and torch.equal(screening.constant, constant)
