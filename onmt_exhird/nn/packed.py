@@ -11,10 +11,22 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from onmt_exhird.nn.copying import CopyGenerator, exponentials, log_of_sum
 
 PART = 2048  # columns whose logits stay in a core's cache
+_STEP = 8  # rows by which products grow: oneDNN compiles each size, and keeps half a megabyte of it
+
+
+def fill_up(x: Tensor) -> Tensor:
+    """Rows (n, d) with further ones of no meaning behind them, so that there are few sizes of products.
+
+    >>> [len(fill_up(torch.ones(rows, 2))) for rows in (0, 1, 2, 8, 9)]
+    [0, 1, 8, 8, 16]
+    """
+    more = -len(x) % _STEP if len(x) > 1 else 0  # one row, that of a single text, is much quicker alone
+    return F.pad(x, (0, 0, 0, more))
 
 
 class PackedLinear(nn.Module):
@@ -31,7 +43,7 @@ class PackedLinear(nn.Module):
         return self._weight.to_dense()
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, "none", [], "")
+        return torch.ops.mkldnn._linear_pointwise(fill_up(x), self._weight, self._bias, "none", [], "")[: len(x)]
 
 
 def can_pack(weight: Tensor) -> bool:

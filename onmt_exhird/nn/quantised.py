@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from onmt_exhird.nn.best import best
 from onmt_exhird.nn.copying import HARMLESS, CopyGenerator, exponentials, log_of_sum, mix_copied
-from onmt_exhird.nn.packed import in_parts, same_parameters
+from onmt_exhird.nn.packed import fill_up, in_parts, same_parameters
 
 # Columns of a product. A call costs as much as 500 columns of 40 rows, and what it gives should stay in the cache:
 # with 8,192 instead of 2,048, 40 rows of 30,000 columns took 2.4 instead of 3.2 ms, one row 0.4 instead of 1.4.
@@ -25,7 +25,6 @@ _EXACT = 8  # logits of a row that eight bits only point to
 _COMPARED = 8  # words of the source between which, and the largest logits, full precision decides
 _COMPARED_AGAIN = 64  # tokens between which it does if that is not enough
 _FEW = 8  # rows for which a product is bound by reading the weight, and quicker with the weight on the left
-_STEP = 8  # rows by which products grow: oneDNN compiles each size, and keeps half a megabyte of it
 # The worst case has all rounding errors in one direction, for every word of the vocabulary. In 93,000 steps of trained
 # models the log of their sum was off by at most an eighty-seventh of it, since errors cancel.
 _CONSPIRACY = 32
@@ -87,21 +86,20 @@ class QuantisedLinear(nn.Module):
         return (x / reach).mul_(steps()).round_().add_(steps() + 1).to(torch.uint8), reach
 
     @classmethod
-    def fill_up(cls, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What `scale` returns, the bytes with further rows of no meaning, so that there are few sizes of products."""
+    def prepare(cls, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What `scale` returns, the bytes with further rows of no meaning."""
         bytes_, reach = cls.scale(x)
-        more = -len(bytes_) % _STEP if len(bytes_) > 1 else 0  # one row, that of a single text, is much quicker alone
-        return F.pad(bytes_, (0, 0, 0, more)), reach
+        return fill_up(bytes_), reach
 
     def write(self, bytes_: Tensor, reach: Tensor, out: Tensor) -> Tensor:
-        """The product of what `fill_up` returns, into out (n, out); returns a matrix of that shape for the taking."""
+        """The product of what `prepare` returns, into out (n, out); returns a matrix of that shape for the taking."""
         product = _multiply(bytes_, steps(), self._weight, self._scales)[: len(out)]
         torch.addcmul(self._bias, product, reach, out=out)
         return product
 
     def forward(self, x: Tensor) -> Tensor:
         out = torch.empty(len(x), len(self._scales))
-        self.write(*self.fill_up(x), out)
+        self.write(*self.prepare(x), out)
         return out
 
 
@@ -136,7 +134,7 @@ class QuantisedCopyGenerator(CopyGenerator):
     def look(self, hidden: Tensor, logits: Tensor) -> Look:
         """`write_logits`, and which of them are the largest."""
         total = hidden.new_zeros(len(hidden), 1)
-        scaled = QuantisedLinear.fill_up(hidden)
+        scaled = QuantisedLinear.prepare(hidden)
         for part, linear in zip(logits.split(_PART, 1), self._linears, strict=True):
             room = linear.write(*scaled, part)
             total += exponentials(part, out=room).sum(1, keepdim=True)
