@@ -103,8 +103,8 @@ class ExhirdDecoder(StatefulDecoder):
     ) -> tuple[Tensor, Attentions]:
         """tgt (batch, tgt_len, 1), enc_out (batch, src_len, d), src_len (batch)
 
-        -> h~ (batch, tgt_len, d), attentions (batch, tgt_len, src_len): ``std`` and ``copy`` of the
-        word level, rescaled, and ``phrase`` of the phrase level.
+        -> h~ (batch, tgt_len, d), attentions (batch, tgt_len, src_len): ``std`` and ``copy`` are the word level's,
+        rescaled
         """
         ids, starts = read_boundaries(tgt[:, :, 0], self.bos_id, self.end_id)
         embedded = self.embeddings(ids.unsqueeze(2))  # (batch, tgt_len, emb)
@@ -112,12 +112,10 @@ class ExhirdDecoder(StatefulDecoder):
         if step is not None:
             state, attention = self.hierarchy.step(embedded.squeeze(1), starts.squeeze(1), memory, self.state["model"])
             self.state = {"model": state}
-            attentions = {name: attention.unsqueeze(1) for name in ("std", "copy")}
-            return state.attentional.unsqueeze(1), attentions | {"phrase": state.phrase_attention.unsqueeze(1)}
+            return state.attentional.unsqueeze(1), {name: attention.unsqueeze(1) for name in ("std", "copy")}
         tgt_len = (tgt[:, :, 0] != self.embeddings.word_padding_idx).sum(1)
         decoded = self.hierarchy(embedded, starts, tgt_len, memory, self.state["model"])
-        attentions = {"std": decoded.attention, "copy": decoded.attention, "phrase": decoded.phrase_attention}
-        return self.dropout(decoded.attentional), attentions
+        return self.dropout(decoded.attentional), dict.fromkeys(("std", "copy"), decoded.attention)
 
 
 class _MaskedAttention(GlobalAttention):

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from onmt_exhird.generator.phrases import Raw
 from onmt_exhird.generator.results import PhraseAttention, WordAttention
-from onmt_exhird.nn.hierarchical import HierarchicalState, Memory
+from onmt_exhird.nn.hierarchical import HierarchicalDecoder, Memory
 from onmt_exhird.nn.model import KeyphraseModel
 from onmt_exhird.search.sources import Sources
 
@@ -39,8 +39,8 @@ def look_back(model: KeyphraseModel, source: Sources, tokens: Tensor, full: Tens
         state = step.state
         hidden.append(step.attentional)
         attention.append(step.attention)
-        if isinstance(state, HierarchicalState):
-            phrases.append(state.phrase_attention)
+        if isinstance(model.decoder, HierarchicalDecoder):
+            phrases.append(model.decoder.phrase_scores(state, memory).softmax(1))
     found = {"words": torch.cat(attention)}
     if phrases:
         found["phrases"] = torch.cat(phrases)

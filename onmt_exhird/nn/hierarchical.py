@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from onmt_exhird.nn.attention import padding_bias
+from onmt_exhird.nn.attention import padding_bias, scores
 from onmt_exhird.nn.recurrence import Recurrence, Weights
 
 _CACHED = 8  # documents whose states stay in a processor's cache from one product to the next
@@ -52,32 +52,25 @@ class Memory(NamedTuple):
 class HierarchicalState(NamedTuple):
     """What the decoder carries from one token to the next; the batch is axis 0 throughout.
 
-    phrase_hidden   (batch, d)        h_i
-    phrase_scores   (batch, src_len)  s_i, padding included
-    word_hidden     (batch, d)        h_{i,j}
-    attentional     (batch, d)        h~_{i,j}
+    phrase_hidden   (batch, d)   h_i
+    word_hidden     (batch, d)   h_{i,j}
+    attentional     (batch, d)   h~_{i,j}
     """
 
     phrase_hidden: Tensor
-    phrase_scores: Tensor
     word_hidden: Tensor
     attentional: Tensor
 
     @classmethod
-    def first(cls, hidden: Tensor, memory: Memory) -> HierarchicalState:
+    def first(cls, hidden: Tensor) -> HierarchicalState:
         """The state before the first token, from h_0 (batch, d), the encoder's final states."""
         zeros = torch.zeros_like(hidden)
-        return cls(hidden, memory.bias, zeros, zeros)
-
-    @property
-    def phrase_attention(self) -> Tensor:
-        """beta_i (batch, src_len)."""
-        return self.phrase_scores.softmax(1)
+        return cls(hidden, zeros, zeros)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> HierarchicalState:
         """Apply a function of the batch axis to every tensor: reorder, select, repeat for a beam.
 
-        >>> state = HierarchicalState(*torch.arange(3.0).expand(4, 3).unsqueeze(2))
+        >>> state = HierarchicalState(*torch.arange(3.0).expand(3, 3).unsqueeze(2))
         >>> state.map(lambda t: t[[2, 0]]).word_hidden
         tensor([[2.],
                 [0.]])
@@ -88,14 +81,14 @@ class HierarchicalState(NamedTuple):
 class Decoded(NamedTuple):
     """The decoder's output over whole targets, up to the longest; after a target's end it says nothing.
 
-    attentional        (batch, longest, d)         h~
-    attention          (batch, longest, src_len)   alpha, rescaled: for copying
-    phrase_attention   (batch, longest, src_len)   beta of the phrase each token belongs to; no gradient
+    attentional     (batch, longest, d)         h~
+    attention       (batch, longest, src_len)   alpha, rescaled: for copying
+    phrase_scores   (batch, longest, src_len)   s of the phrase each token belongs to; no gradient
     """
 
     attentional: Tensor
     attention: Tensor
-    phrase_attention: Tensor
+    phrase_scores: Tensor
 
 
 def read_boundaries(inputs: Tensor, bos_id: int, end_id: int) -> tuple[Tensor, Tensor]:
@@ -110,20 +103,16 @@ def read_boundaries(inputs: Tensor, bos_id: int, end_id: int) -> tuple[Tensor, T
     return inputs.masked_fill(starts, bos_id), starts
 
 
-def attend(of_words: Tensor, of_phrases: Tensor, states: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Both levels of attention: their queries (batch, beams, d), and what `Memory` has, of one beam.
+def attend(queries: Tensor, states: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention of several queries to each document: queries (batch, beams, d), and what `Memory` has, of one beam.
 
-    -> context (batch, beams, d), attention (batch, beams, src_len), s_i (batch, beams, src_len)
+    -> context (batch, beams, d), attention (batch, beams, src_len)
     """
-    beams = of_words.size(1)
     # The states come first, the queries as a view: with the queries first it takes twice as long, with columns that
     # are laid out as such five times.
-    queries = torch.cat([of_words, of_phrases], 1)
-    scores = torch.bmm(states, queries.transpose(1, 2)).transpose(1, 2)  # (batch, 2 * beams, src_len)
-    word_scores, phrase_scores = scores.split(beams, 1)  # (batch, beams, src_len)
-    phrase_scores = phrase_scores + bias.unsqueeze(1)
-    attention = (word_scores + phrase_scores).softmax(2)
-    return torch.bmm(attention, states), attention, phrase_scores
+    products = torch.bmm(states, queries.transpose(1, 2)).transpose(1, 2)  # (batch, beams, src_len)
+    attention = (products + bias.unsqueeze(1)).softmax(2)
+    return torch.bmm(attention, states), attention
 
 
 class HierarchicalDecoder(nn.Module):
@@ -149,7 +138,7 @@ class HierarchicalDecoder(nn.Module):
 
     def first_state(self, document: Tensor, memory: Memory) -> HierarchicalState:
         """The state before the first token, from the document's vector (batch, d)."""
-        return HierarchicalState.first(document, memory)
+        return HierarchicalState.first(document)
 
     def forward(
         self, embedded: Tensor, starts: Tensor, tgt_len: Tensor, memory: Memory, state: HierarchicalState
@@ -170,14 +159,20 @@ class HierarchicalDecoder(nn.Module):
             )  # (tokens, 3d)
             order = tokens.sorted_indices
             assert order is not None  # it is, unless sorting is left to the caller
-            before = [tensor.to(dtype).index_select(0, order) for tensor in (*memory, *state)]
+
+            def arrange(tensor: Tensor) -> Tensor:
+                return tensor.to(dtype).index_select(0, order)
+
+            memory, state = memory.map(arrange), state.map(arrange)
+            phrase_scores = self.phrase_scores(state, memory)  # for targets that go on within a phrase
+            before = *memory, state.phrase_hidden, phrase_scores, state.word_hidden, state.attentional
             begun = pack(starts).data
             packed = Recurrence.apply(projected, begun, tokens.batch_sizes, *before, *weights)
-        attentional, attention, scores = (
+        attentional, attention, phrase_scores = (
             pad_packed_sequence(tokens._replace(data=data), batch_first=True, total_length=embedded.size(1))[0]
             for data in packed
         )
-        return Decoded(attentional, attention, scores.softmax(2))
+        return Decoded(attentional, attention, phrase_scores)
 
     def _weights(self) -> Weights:
         return Weights(
@@ -200,22 +195,27 @@ class HierarchicalDecoder(nn.Module):
 
         embedded (batch, emb), starts (batch) -> state, attention (batch, src_len)
 
-        h~ is ``state.attentional``, beta is ``state.phrase_attention``. For search: the same as `forward` of one token,
-        but memory, the largest of what is read, comes from the cache except the first time. As many rows in succession
-        as there are ``beams`` have the same memory: only that of the first is read.
+        h~ is ``state.attentional``. For search: the same as `forward` of one token, but memory, the largest of what is
+        read, comes from the cache except the first time, and the scores of both levels are those of one query, the sum
+        of theirs. As many rows in succession as there are ``beams`` have the same memory: only that of the first is
+        read.
         """
         rows = starts.nonzero().squeeze(1)  # (k)
-        phrase_hidden, _, word_hidden, attentional = state
+        phrase_hidden, word_hidden, attentional = state
         if rows.numel():
             begun = self.phrase_cell(attentional[rows], phrase_hidden[rows])  # (k, d)
             phrase_hidden = phrase_hidden.index_copy(0, rows, begun)
             word_hidden = word_hidden.index_copy(0, rows, begun)
             attentional = attentional.index_fill(0, rows, 0.0)
         word_hidden = self.word_cell(torch.cat([attentional, embedded], 1), word_hidden)
-        queries = word_hidden @ self.word_attention, phrase_hidden @ self.phrase_attention  # (batch, d)
-        of_documents = *(query.unflatten(0, (-1, beams)) for query in queries), *memory.map(lambda t: t[::beams])
+        queries = torch.addmm(phrase_hidden @ self.phrase_attention, word_hidden, self.word_attention)  # (batch, d)
+        of_documents = queries.unflatten(0, (-1, beams)), *memory.map(lambda t: t[::beams])
         together = _CACHED if embedded.device.type == "cpu" else max(1, len(embedded))
         attended = map(attend, *(tensor.split(together) for tensor in of_documents))
-        context, attention, phrase_scores = (torch.cat(parts).flatten(0, 1) for parts in zip(*attended, strict=True))
+        context, attention = (torch.cat(parts).flatten(0, 1) for parts in zip(*attended, strict=True))
         attentional = F.linear(torch.cat([word_hidden, context], 1), self.combine).tanh_()
-        return HierarchicalState(phrase_hidden, phrase_scores, word_hidden, attentional), attention
+        return HierarchicalState(phrase_hidden, word_hidden, attentional), attention
+
+    def phrase_scores(self, state: HierarchicalState, memory: Memory) -> Tensor:
+        """s_i (batch, src_len), padding included: their softmax is beta_i, where the phrase level looks."""
+        return scores(state.phrase_hidden @ self.phrase_attention, *memory)

@@ -84,18 +84,6 @@ class Table:
         self.room[to] = self.room[row]
 
 
-def fit(tensor: Tensor, like: Tensor) -> Tensor:
-    """A tensor (rows, n), narrowed or filled up with zeros to be as wide as another one.
-
-    >>> fit(torch.ones(1, 3), torch.ones(5, 2)), fit(torch.ones(1, 3), torch.ones(5, 4))
-    (tensor([[1., 1.]]), tensor([[1., 1., 1., 0.]]))
-    """
-    wider = like.size(1) - tensor.size(1)
-    if wider <= 0:
-        return tensor[:, : like.size(1)]
-    return torch.cat([tensor, tensor.new_zeros(len(tensor), wider)], 1)
-
-
 class Pool:
     """The documents under way.
 
@@ -236,9 +224,8 @@ class Pool:
         self._width = int(self.lengths.max())
         vectors = torch.stack([document.vector for document in documents])
         state = self._model.first_state(vectors, self.memory.map(lambda tensor: tensor[first:]))
-        if first:  # the others become as wide
-            pairs = zip(self.state, state, strict=True)
-            state = type(state)(*(torch.cat([fit(old, new), new]) for old, new in pairs))
+        if first:
+            state = type(state)(*map(torch.cat, zip(self.state, state, strict=True)))
         self.state = state
         self.hypotheses.begin(len(documents))
         self.inputs = torch.cat([self.inputs, self.inputs.new_full((len(documents),), self._model.ids.start)])

@@ -36,21 +36,21 @@ def random_documents(seed: int, sizes: list[tuple[int, int]]) -> list[Document]:
 def decode(model: Model, batch: Batch) -> Decoded:
     ids, starts = read_boundaries(batch.inputs, BOS, END)
     memory = Memory.of(batch.states, batch.lengths)
-    first = HierarchicalState.first(batch.h_0, memory)
+    first = HierarchicalState.first(batch.h_0)
     return model.decoder(model.embedding(ids), starts, batch.tgt_len, memory, first)
 
 
 def decode_by_steps(model: Model, batch: Batch) -> Decoded:
     ids, starts = read_boundaries(batch.inputs, BOS, END)
     memory = Memory.of(batch.states, batch.lengths)
-    state = HierarchicalState.first(batch.h_0, memory)
-    attentionals, attentions, betas = [], [], []
+    state = HierarchicalState.first(batch.h_0)
+    attentionals, attentions, phrase_scores = [], [], []
     for t in range(ids.size(1)):
         state, attention = model.decoder.step(model.embedding(ids[:, t]), starts[:, t], memory, state)
         attentionals.append(state.attentional)
         attentions.append(attention)
-        betas.append(state.phrase_attention)
-    return Decoded(torch.stack(attentionals, 1), torch.stack(attentions, 1), torch.stack(betas, 1))
+        phrase_scores.append(model.decoder.phrase_scores(state, memory))
+    return Decoded(torch.stack(attentionals, 1), torch.stack(attentions, 1), torch.stack(phrase_scores, 1))
 
 
 sizes = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 7)), min_size=1, max_size=4)
@@ -69,7 +69,7 @@ def test_agrees_with_the_equations_of_the_paper_in_value_and_gradient(seed: int,
         ours = (fast.attentional[row, :tgt_len], fast.attention[row, :tgt_len, :src_len])
         theirs = (torch.stack(slow.attentional), torch.stack(slow.attention))
         torch.testing.assert_close(ours, theirs, atol=1e-9, rtol=1e-7)
-        beta = fast.phrase_attention[row, :tgt_len, :src_len]
+        beta = fast.phrase_scores.softmax(2)[row, :tgt_len, :src_len]
         torch.testing.assert_close(beta, torch.stack(slow.phrase_attention), atol=1e-9, rtol=1e-7)
         torch.manual_seed(row)
         for mine, reference in zip(ours, theirs, strict=True):
@@ -104,7 +104,7 @@ def test_targets_go_on_from_the_state_they_are_given():
     ids, starts = read_boundaries(batch.inputs, BOS, END)
     memory = Memory.of(batch.states, batch.lengths)
     embedded = model.embedding(ids)
-    state = HierarchicalState.first(batch.h_0, memory)
+    state = HierarchicalState.first(batch.h_0)
     for t in range(4):
         state, _ = model.decoder.step(embedded[:, t], starts[:, t], memory, state)
     rest = model.decoder(embedded[:, 4:], starts[:, 4:], batch.tgt_len - 4, memory, state)
@@ -152,7 +152,7 @@ def test_padding_and_batch_mates_do_not_matter(seed: int, sizes: list[tuple[int,
 def test_attentions_sum_to_one(seed: int, sizes: list[tuple[int, int]]):
     batch = Batch.of(random_documents(seed, sizes), extra=1)
     decoded = decode(Model(seed), batch)
-    for attention in (decoded.attention, decoded.phrase_attention):
+    for attention in (decoded.attention, decoded.phrase_scores.softmax(2)):
         sums = attention.sum(2)[batch.is_real]
         torch.testing.assert_close(sums, torch.ones_like(sums))
 
@@ -170,7 +170,7 @@ def test_peaked_attentions_give_neither_nan_nor_infinite_gradients(dtype: torch.
     batch = batch._replace(states=batch.states.detach().to(dtype).requires_grad_(), h_0=batch.h_0.detach().to(dtype))
     decoded = decode(model, batch)
     (decoded.attentional.sum() + decoded.attention.pow(2).sum()).backward()
-    for tensor in (decoded.attentional, decoded.attention, decoded.phrase_attention, batch.states.grad):
+    for tensor in (decoded.attentional, decoded.attention, decoded.phrase_scores, batch.states.grad):
         assert torch.isfinite(tensor).all()
     assert all(torch.isfinite(p.grad).all() for p in model.decoder.parameters())
 
@@ -193,7 +193,7 @@ def test_states_can_be_reordered_and_repeated_along_the_batch():
     batch = Batch.of(random_documents(5, [(2, 3), (1, 5), (3, 4)]))
     memory = Memory.of(batch.states, batch.lengths)
     starts = torch.tensor([True, False, True])
-    state = HierarchicalState.first(batch.h_0, memory)
+    state = HierarchicalState.first(batch.h_0)
     for _ in range(2):
         state, _ = model.decoder.step(torch.randn(3, EMBEDDING, dtype=torch.float64), starts, memory, state)
     rows = torch.tensor([2, 0, 0, 1, 2])
@@ -211,7 +211,7 @@ def test_beams_of_a_document_may_share_its_memory():
     batch = Batch.of(random_documents(7, [(2, 3), (1, 5)] * 6))  # more documents than are attended to at once
     rows = torch.arange(len(batch.documents)).repeat_interleave(3)
     memory = Memory.of(batch.states, batch.lengths).map(lambda t: t[rows])
-    state = HierarchicalState(*(torch.randn_like(t) for t in HierarchicalState.first(batch.h_0[rows], memory)))
+    state = HierarchicalState(*(torch.randn_like(t) for t in HierarchicalState.first(batch.h_0[rows])))
     token = torch.randn(len(rows), EMBEDDING, dtype=torch.float64)
     starts = torch.rand(len(rows)) < 0.5
     apart = model.decoder.step(token, starts, memory, state)

@@ -40,7 +40,7 @@ def random_documents(seed: int, phrases: list[int]) -> list[Document]:
 def losses(model: Model, batch: Batch, window: int | None) -> StreamLosses:
     ids, starts = read_boundaries(batch.inputs, BOS, END)
     memory = Memory.of(batch.states, batch.lengths)
-    first = HierarchicalState.first(batch.h_0, memory)
+    first = HierarchicalState.first(batch.h_0)
     decoded = model.decoder(model.embedding(ids), starts, batch.tgt_len, memory, first)
     rivals = None if window is None else find_rivals(batch.target, TAGS, window, PAD)
     return stream_losses(model.generator, decoded.attentional, decoded.attention, batch.source, batch.target, rivals)
