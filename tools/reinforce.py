@@ -2,9 +2,9 @@
 
     python tools/reinforce.py --model science.pt --data computing other --output better.pt --updates 500
 
-For every document several streams are drawn at random from the model. Those that raise present and absent F1 more than
-the others of the same document become likelier, the others less likely (reinforcement: Chan et al., ACL 2019). It is
-for a model that has been trained: from one that knows nothing hardly a right phrase is drawn.
+For every document several streams are drawn at random from the model. Phrases after which a stream raises present and
+absent F1 more than was to be expected before become likelier, others less likely (reinforcement: Chan et al., ACL
+2019). It is for a model that has been trained: from one that knows nothing hardly a right phrase is drawn.
 
 Of each --data PREFIX the files PREFIX.src and PREFIX.tgt of exhird prepare are read, a document of each in turn.
 What has been learned is saved every 50 updates beside the output; the same command goes on from there.
@@ -17,7 +17,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,10 +36,12 @@ SAVED_EVERY = 50
 SHOWN_EVERY = 10
 LONGEST = 50  # tokens of a drawn stream
 CLIP = 1.0
+GREEDY = 1e-4  # a temperature at which the likeliest is drawn
 SETTINGS = (  # what must be the same for a training to go on
-    "data", "updates", "rate", "batch_size", "samples", "temperature", "of_five", "duplicate_cost", "gold_weight",
-    "window", "max_phrases", "seed",
+    "data", "updates", "rate", "batch_size", "samples", "temperature", "of_five", "absent_weight", "duplicate_cost",
+    "gold_weight", "window", "max_phrases", "seed",
 )  # fmt: skip
+AIMED_BY = 16  # batches whose greedy streams say what precision and recall are worth
 SHOWN = ("present precision@M", "present recall@M", "absent precision@M", "absent recall@M")
 
 
@@ -94,6 +96,7 @@ class Learner:
 
     def __init__(self, args: argparse.Namespace, checkpoint: dict[str, Any], trained: Trained) -> None:
         import torch
+        from reinforcement.foresight import Foresight
         from reinforcement.rewards import Judge
 
         from onmt_exhird.search import SearchSettings
@@ -106,8 +109,23 @@ class Learner:
         self.ids = {token: number for number, token in enumerate(trained.tokens)}
         settings = SearchSettings(exclusive_window=args.window, max_phrases=args.max_phrases)
         self.constraint = build_constraint(trained.tokens, settings, trained.text, "cpu")
-        self.judge = Judge(args.of_five, args.duplicate_cost)
+        self.judge = Judge(args.of_five, args.absent_weight, args.duplicate_cost)
+        self.foresight = Foresight()
         self.done = 0
+
+    def aim(self, batches: Iterable[Sequence[tuple[str, str]]]) -> None:
+        """Say what precision and recall are worth, from what the model writes of some batches."""
+        import torch
+        from reinforcement.drawing import draw
+        from reinforcement.rewards import reference
+
+        pairs = []
+        for documents in batches:
+            sources, _ = self._read(documents)
+            drawn = draw(self.model, sources, self.constraint, 1, LONGEST, GREEDY, torch.Generator())
+            for pair, tokens, unknown in zip(documents, drawn, sources.words, strict=True):
+                pairs.append((reference(*pair), self._phrases(tokens.tolist(), unknown)))
+        self.judge.aim(*zip(*pairs, strict=True))
 
     def update(self, documents: Sequence[tuple[str, str]]) -> None:
         import torch
@@ -120,11 +138,17 @@ class Learner:
         sources, gold = self._read(documents)
         drawn = draw(model, sources, self.constraint, args.samples, LONGEST, args.temperature, chance)
         references = [one for pair in documents for one in [reference(*pair)] * args.samples]
-        written = [
-            self._phrases(tokens.tolist(), sources.words[number // args.samples]) for number, tokens in enumerate(drawn)
+        beginnings = [
+            self._beginnings(tokens.tolist(), sources.words[number // args.samples])
+            for number, tokens in enumerate(drawn)
         ]
-        worths = self.judge(references, written)
-        loss = policy_loss(model, sources, drawn, worths, gold, args.gold_weight, self.constraint.ids.absent)
+        worths = [
+            [self.judge.worth(one, phrases) for phrases in parts]
+            for one, parts in zip(references, beginnings, strict=True)
+        ]
+        self.judge.note(references, [parts[-1] for parts in beginnings])
+        advantages = self.foresight.advantages(worths, args.samples)
+        loss = policy_loss(model, sources, drawn, advantages, gold, args.gold_weight)
         self.adam.param_groups[0]["lr"] = rate_at(self.done, args)
         self.adam.zero_grad()
         loss.backward()
@@ -146,6 +170,14 @@ class Learner:
             for (_, target), unknown in zip(documents, sources.words, strict=True)
         )
         return sources, [torch.tensor([*stream, ids.eos]) for stream in streams]
+
+    def _beginnings(self, ids: Sequence[int], unknown: Sequence[str]) -> list[list[Any]]:
+        """The phrases of a stream before the first is written, after it, after the second and so on.
+
+        One that ``LONGEST`` has cut off does not count.
+        """
+        ends = (place + 1 for place, number in enumerate(ids) if number == self.model.ids.end)
+        return [self._phrases(ids[:place], unknown) for place in (0, *ends)]
 
     def _phrases(self, ids: Sequence[int], unknown: Sequence[str]) -> list[Any]:
         from onmt_exhird.stream import EOS, read_leniently
@@ -169,6 +201,8 @@ class Learner:
 
 def load(args: argparse.Namespace, unfinished: Path) -> Learner:
     """A learner that begins, or goes on from what was saved."""
+    from reinforcement.rewards import Rates
+
     from onmt_exhird.generator.checkpoint import read_checkpoint
     from onmt_exhird.generator.unpickling import load_harmless
 
@@ -185,7 +219,9 @@ def load(args: argparse.Namespace, unfinished: Path) -> Learner:
         if state["settings"] != settings_of(args):
             raise ExhirdError(f"{unfinished} was begun with other options: remove it, or choose another --output")
         learner.adam.load_state_dict(state["adam"])
-        learner.judge.means, learner.done = state["means"], state["done"]
+        learner.judge.means, learner.judge.slopes = state["means"], {k: Rates(*v) for k, v in state["slopes"].items()}
+        learner.foresight.load(state["foresight"])
+        learner.done = state["done"]
     return learner
 
 
@@ -205,7 +241,9 @@ def write(path: Path, content: dict[str, Any]) -> None:
 def learn(args: argparse.Namespace) -> None:
     unfinished = args.output.with_name(f"{args.output.name}.unfinished")
     corpora, learner = Corpora.read(args.data), load(args, unfinished)
-    if learner.done:
+    if not learner.done:
+        learner.aim(corpora.batch(number, args.batch_size, args.seed) for number in range(min(AIMED_BY, args.updates)))
+    else:
         print(f"goes on after update {learner.done}", file=sys.stderr)
     for line in progress(learner, corpora, unfinished):
         print(line, flush=True)
@@ -224,6 +262,8 @@ def progress(learner: Learner, corpora: Corpora, unfinished: Path) -> Iterator[s
             state = {
                 "adam": learner.adam.state_dict(),
                 "means": means,
+                "slopes": {name: tuple(slopes) for name, slopes in learner.judge.slopes.items()},
+                "foresight": learner.foresight.state(),
                 "done": learner.done,
                 "settings": settings_of(args),
             }
@@ -232,7 +272,8 @@ def progress(learner: Learner, corpora: Corpora, unfinished: Path) -> Iterator[s
             rates = "  ".join(f"{name} {means[name]:.4f}" for name in SHOWN)
             phrases = f"{means['present']:.2f} + {means['absent']:.2f} phrases, {means['duplicates']:.2f} twice"
             minutes = each * (args.updates - learner.done) / 60
-            yield f"{learner.done}/{args.updates}  {rates}  {phrases}  {minutes:.0f} minutes left"
+            worth = f"worth {means['worth']:.4f}"
+            yield f"{learner.done}/{args.updates}  {worth}  {rates}  {phrases}  {minutes:.0f} minutes left"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -265,6 +306,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="of drawing; below 1: nearer to greedy search; default: %(default)s",
     )
     add("--of-five", type=float, default=0.3, metavar="X", help="share of F1@5 beside F1@M; default: %(default)s")
+    add("--absent-weight", type=float, default=1.0, metavar="X", help="beside present ones; default: %(default)s")
     add("--duplicate-cost", type=float, default=0.05, metavar="X", help="default: %(default)s")
     add("--gold-weight", type=float, default=0.05, metavar="X", help="of the authors' streams; default: %(default)s")
     add("--window", type=parse_window, default=1, metavar="K", help="of exclusive search; default: %(default)s")

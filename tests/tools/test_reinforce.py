@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from random import Random
 from types import ModuleType
 from typing import Any
 
@@ -32,7 +33,7 @@ def tool() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def parts(tool: ModuleType) -> dict[str, ModuleType]:
-    return {name: load_tool(f"reinforcement.{name}") for name in ("drawing", "rewards", "policy")}
+    return {name: load_tool(f"reinforcement.{name}") for name in ("drawing", "foresight", "policy", "rewards")}
 
 
 @pytest.fixture
@@ -134,68 +135,99 @@ def test_the_slopes_are_those_of_f1(parts):
     assert parts["rewards"].Rates(0.0, 0.0).slopes() == (0.0, 0.0)
 
 
-def judge(parts: dict[str, ModuleType], *predictions: str, cost: float = 0.1) -> tuple[list[Any], dict[str, float]]:
-    rewards = parts["rewards"]
-    found = rewards.Judge(of_five=0.25, duplicate_cost=cost)
-    reference = rewards.reference(SOURCES[0], GOLD[0])
-    return found([reference] * len(predictions), [read_leniently(line) for line in predictions]), found.means
+def judge(parts: dict[str, ModuleType]) -> Any:
+    """Whose slopes are those at two streams: one has all of its document's phrases, the other none."""
+    found = parts["rewards"].Judge(of_five=0.25, absent_weight=2.0, duplicate_cost=0.1)
+    found.aim([reference(parts)] * 2, [read_leniently(GOLD[0]), read_leniently("<p_start> trees ;")])
+    return found
+
+
+def reference(parts: dict[str, ModuleType]) -> Any:
+    return parts["rewards"].reference(SOURCES[0], GOLD[0])
 
 
 def test_the_worth_is_what_is_added_to_the_f1_of_means(parts):
-    (both, neither), means = judge(parts, "<p_start> graph colouring ; <a_start> logic ;", "<p_start> trees ;")
-    assert means["present precision@M"] == means["present recall@M"] == 0.5
-    assert means["present precision@5"] == pytest.approx(0.1)
-    # P@5 is 0.1 and R@5 0.5: their slopes are 2 * 0.25 / 0.36 and 2 * 0.01 / 0.36, the document's own rates 0.2 and 1.
-    assert both.present == pytest.approx(0.75 * 1.0 + 0.25 * (0.5 * 0.2 + 0.02) / 0.36)
-    assert both.absent == pytest.approx(1.0)
-    assert neither == (0.0, 0.0)
-    assert (means["present"], means["absent"], means["duplicates"]) == (1.0, 0.5, 0.0)
+    found = judge(parts)
+    # Precision and recall are 0.5 each on average, but P@5 is 0.1: its slope is 2 * 0.25 / 0.36, that of R@5
+    # 2 * 0.01 / 0.36. The document's own P@5 is 0.2. One of its two phrases stands in the text.
+    present = 0.75 * 1.0 + 0.25 * (0.5 * 0.2 + 0.02) / 0.36
+    assert found.worth(reference(parts), read_leniently(GOLD[0])) == pytest.approx(present + 2.0)
+    assert found.worth(reference(parts), read_leniently("<p_start> graph colouring ;")) == pytest.approx(present)
+    assert found.worth(reference(parts), read_leniently("<a_start> logic ;")) == pytest.approx(2.0)
+    assert found.worth(reference(parts), []) == 0.0
 
 
 def test_a_duplicate_costs_something(parts):
-    (once, twice), means = judge(parts, GOLD[0], GOLD[0] + " <p_start> graph colourings ;")
-    assert twice.present == pytest.approx(once.present - 0.1)
-    assert twice.absent == once.absent
-    assert means["duplicates"] == 0.5
+    found = judge(parts)
+    once, twice = (read_leniently(line) for line in (GOLD[0], GOLD[0] + " <p_start> graph colourings ;"))
+    assert found.worth(reference(parts), twice) == pytest.approx(found.worth(reference(parts), once) - 0.1)
 
 
 def test_means_remember_earlier_batches(parts):
-    rewards = parts["rewards"]
-    found = rewards.Judge(0.0, 0.0)
-    reference = rewards.reference(SOURCES[0], GOLD[0])
-    found([reference], [read_leniently("graph colouring")])
-    found([reference], [read_leniently("trees")])
-    assert found.means["present recall@M"] == pytest.approx(rewards.MEMORY)
+    found = judge(parts)
+    found.note([reference(parts)], [read_leniently("graph colouring")])
+    assert (found.means["present"], found.means["absent"], found.means["duplicates"]) == (1.0, 0.0, 0.0)
+    found.note([reference(parts)], [read_leniently("trees")])
+    assert found.means["present recall@M"] == pytest.approx(parts["rewards"].MEMORY)
+
+
+# --- what was to be expected -----------------------------------------------------------------------------------------
+
+
+def test_at_first_a_stream_is_expected_to_be_worth_what_the_others_are(parts):
+    foresight = parts["foresight"].Foresight()
+    found = foresight.advantages([[0.0, 0.6, 0.9], [0.0, 0.3], [0.0, 0.1, 0.1], [0.0, 0.5]], 2)
+    assert [one.tolist() for one in found] == [
+        pytest.approx([0.6] * 3), pytest.approx([-0.6] * 2), pytest.approx([-0.4] * 3), pytest.approx([0.4] * 2)
+    ]  # fmt: skip
+
+
+def test_it_learns_what_a_beginning_promises(parts):
+    """Streams whose worth is decided by their first phrase: once it is there nothing more is to be expected."""
+    foresight, random = parts["foresight"].Foresight(), Random(1)
+    for _ in range(200):
+        worths = [random.random() for _ in range(20)]
+        last = foresight.advantages([[0.0, worth, worth] for worth in worths], 4)
+    first, later = (torch.stack([one[place] for one in last]).pow(2).mean() for place in (0, 2))
+    assert later < 0.02 * first
+
+
+def test_a_guess_does_not_know_its_own_stream(parts):
+    """Else the gradient would be wrong: what is drawn changes its own advantage by as much as its worth changes."""
+    learned, again = parts["foresight"].Foresight(), parts["foresight"].Foresight()
+    for foresight in (learned, again):
+        foresight.advantages([[0.0, 0.2, 0.4], [0.0, 0.5], [0.0, 0.3], [0.0, 0.1, 0.8]], 2)
+    few, many = (one.advantages([[0.0, 0.1, end], [0.0, 0.4]], 2)[0] for one, end in ((learned, 0.2), (again, 0.9)))
+    assert (many - few)[:2].tolist() == pytest.approx([0.7] * 2)
+
+
+def test_what_it_learned_can_be_kept(parts):
+    learned, again = parts["foresight"].Foresight(), parts["foresight"].Foresight()
+    learned.advantages([[0.0, 0.2, 0.4], [0.0, 0.5]], 2)
+    again.load(learned.state())
+    worths = [[0.0, 0.3], [0.0, 0.1, 0.8]]
+    for ours, theirs in zip(learned.advantages(worths, 2), again.advantages(worths, 2), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 # --- the loss --------------------------------------------------------------------------------------------------------
 
 
-def test_advantages_of_a_document_add_up_to_nothing(parts):
-    worth = parts["rewards"].Worth
-    found = parts["policy"].advantages([worth(1, 0), worth(0, 0), worth(0, 1), worth(2, 2)], 2)
-    assert found.tolist() == [[1, 0], [-1, 0], [-2, -1], [2, 1]]
-
-
 def test_the_gradient_is_that_of_the_obvious_sum(parts, sources):
     model = make().build().requires_grad_(True)
-    worth = parts["rewards"].Worth
     drawn = [[4, 15, 6, 5, 20, 6, 3], [4, 16, 17, 6, 3], [5, 47, 6, 3], [4, 20, 6, 3], [4, 13, 6, 3], [5, 13, 6, 3]]
-    worths = [worth(0.5, 0.1), worth(0.2, 0.0), worth(0.0, 0.3), worth(0.4, 0.0), worth(0.1, 0.0), worth(0.3, 0.2)]
+    advantages = [[0.5, 0.1, -0.2], [0.2, 0.0], [-0.3, 0.3], [0.4, 0.0], [0.1, -0.1], [0.3, 0.2]]
     gold = [[4, 15, 16, 6, 3], [4, 20, 21, 6, 3], [5, 25, 6, 3]]
-    arguments = [torch.tensor(tokens) for tokens in drawn], worths, [torch.tensor(tokens) for tokens in gold]
-    parts["policy"].policy_loss(model, sources, *arguments, gold_weight=0.5, absent=5).backward()
+    tensors = [list(map(torch.tensor, values)) for values in (drawn, advantages, gold)]
+    parts["policy"].policy_loss(model, sources, *tensors, gold_weight=0.5).backward()
     found = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
     model.zero_grad()
     total = torch.zeros(())
     for number, tokens in enumerate(drawn):
-        one, other = worths[number], worths[number ^ 1]
         for place, log_p in enumerate(token_log_probs(parts, model, sources, number // 2, tokens)):
-            advantage = one.absent - other.absent
-            if 5 not in tokens[:place]:
-                advantage += one.present - other.present
-            total = total - advantage * log_p / 2
+            phrase = tokens[:place].count(6)
+            total = total - advantages[number][phrase] * log_p / 2
     for number, tokens in enumerate(gold):
         total = total - 0.5 * token_log_probs(parts, model, sources, number, tokens).sum()
     (total / 3).backward()

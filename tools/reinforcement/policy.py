@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from reinforcement.rewards import Worth
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -19,27 +18,15 @@ from onmt_exhird.search.sources import Sources
 NOTHING = 1e-6  # what a token must at least weigh to be looked at
 
 
-def advantages(worths: Sequence[Worth], count: int) -> Tensor:
-    """By how much each stream is better than the others of its document, ``count`` in succession: (streams, 2).
+def token_weights(tokens: Tensor, advantages: Tensor, end: int) -> Tensor:
+    """What each token (n) of a stream is to become likelier by: the advantage of its phrase, of which ``end`` is the
+    last token. (n)
 
-    >>> advantages([Worth(0.5, 0.0), Worth(0.2, 0.1), Worth(0.2, 0.2)], 3)[0].tolist()
-    [0.30000001192092896, -0.15000000596046448]
+    >>> token_weights(torch.tensor([4, 7, 6, 5, 8, 6, 3]), torch.tensor([1.0, 0.5, 0.2]), end=6).tolist()
+    [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.20000000298023224]
     """
-    values = torch.tensor(worths, dtype=torch.float).unflatten(0, (-1, count))  # (documents, count, 2)
-    return ((values - values.mean(1, keepdim=True)) * (count / (count - 1))).flatten(0, 1)
-
-
-def token_weights(tokens: Tensor, advantage: Tensor, absent: int) -> Tensor:
-    """What each token (n) of a stream is to become likelier by, from its advantages (2): (n).
-
-    A token is judged by what comes after it: once the first absent phrase has begun, by absent phrases alone.
-
-    >>> token_weights(torch.tensor([4, 7, 6, 5, 8, 6, 3]), torch.tensor([1.0, 0.5]), absent=5).tolist()
-    [1.5, 1.5, 1.5, 1.5, 0.5, 0.5, 0.5]
-    """
-    is_absent = tokens.eq(absent)
-    begun = is_absent.cumsum(0) - is_absent.long() > 0
-    return torch.where(begun, advantage[1], advantage.sum())
+    ends = tokens.eq(end)
+    return advantages[ends.cumsum(0) - ends.long()]
 
 
 def losses(model: KeyphraseModel, sources: Sources, targets: Sequence[Tensor], relevant: Tensor) -> Tensor:
@@ -73,27 +60,27 @@ def policy_loss(
     model: KeyphraseModel,
     sources: Sources,
     drawn: Sequence[Tensor],
-    worths: Sequence[Worth],
+    advantages: Sequence[Tensor],
     gold: Sequence[Tensor],
     gold_weight: float,
-    absent: int,
 ) -> Tensor:
     """What is to be minimised, a mean over the documents.
 
-    drawn, worths   the streams of each document in succession, and what they are worth
-    gold            (n) each, its authors' stream, whose own loss counts ``gold_weight``: so that the model forgets
-                    nothing that no drawn stream speaks of
+    drawn, advantages   the streams of each document in succession, and how much better each phrase turned out than
+                        expected
+    gold                (n) each, its authors' stream, whose own loss counts ``gold_weight``: so that the model forgets
+                        nothing that no drawn stream speaks of
     """
+    assert model.ids.end is not None
     count = len(drawn) // len(gold)
     targets: list[Tensor] = []
     weights: list[Tensor] = []
-    each = advantages(worths, count) / count
     for number, authors in enumerate(gold):
         streams = slice(number * count, (number + 1) * count)
         targets += [*drawn[streams], authors]
         weights += [
-            token_weights(tokens, advantage, absent)
-            for tokens, advantage in zip(drawn[streams], each[streams], strict=True)
+            token_weights(tokens, each / count, model.ids.end)
+            for tokens, each in zip(drawn[streams], advantages[streams], strict=True)
         ]
         weights.append(torch.full_like(authors, gold_weight, dtype=torch.float))
     weight = pad_sequence(weights, batch_first=True)  # (targets, longest)

@@ -15,13 +15,6 @@ MEMORY = 0.98  # of the running means, from one batch to the next
 CUTS = (("present", "M"), ("present", "5"), ("absent", "M"))
 
 
-class Worth(NamedTuple):
-    """Of a stream: what its phrases that stand in the text are worth, and those that do not."""
-
-    present: float
-    absent: float
-
-
 class Rates(NamedTuple):
     """Precision and recall."""
 
@@ -47,46 +40,62 @@ class Judge:
     """Says what streams are worth.
 
     The F1 of a corpus is that of the means of precision and recall over documents. So what a document adds to it is,
-    to first order, its own precision and recall times the slopes of F1 at the means, which are those of the streams
-    lately drawn.
+    to first order, its own precision and recall times the slopes of F1 at the means. These are the means of greedy
+    search, which a model is judged by: what is drawn at random finds less, and precision would count for too little.
 
     of_five          how much of the worth of present phrases is their F1@5; the rest is F1@M
+    absent_weight    what absent phrases count for beside present ones
     duplicate_cost   what is taken from it for every phrase that was there before: no score knows of it
     """
 
-    def __init__(self, of_five: float, duplicate_cost: float) -> None:
-        self._of_five, self._duplicate_cost = of_five, duplicate_cost
+    def __init__(self, of_five: float, absent_weight: float, duplicate_cost: float) -> None:
+        self._shares = (1 - of_five, of_five, absent_weight)
+        self._duplicate_cost = duplicate_cost
+        self.slopes: dict[str, Rates] = {}
         self.means: dict[str, float] = {}
 
-    def __call__(self, references: Sequence[Reference], streams: Sequence[Sequence[Phrase]]) -> list[Worth]:
-        """Of some streams, each with the reference of its document."""
-        matches = [
-            match_document(reference, phrases, CONVENTION)
-            for reference, phrases in zip(references, streams, strict=True)
-        ]
-        found = [{cut: _rates(match.kinds[cut[0]], cut[1]) for cut in CUTS} for match in matches]
+    def aim(self, references: Sequence[Reference], streams: Sequence[Sequence[Phrase]]) -> None:
+        """Take the slopes at the means of some streams, each with the reference of its document."""
+        matches = [_match(*pair) for pair in zip(references, streams, strict=True)]
         for kind, letter in CUTS:
-            rates = [one[kind, letter] for one in found]
-            for part in Rates._fields:
-                self._note(f"{kind} {part}@{letter}", [getattr(one, part) for one in rates])
-        self._note("duplicates", [len(match.duplicates) for match in matches])
+            rates = [_rates(match.kinds[kind], letter) for match in matches]
+            self.slopes[kind + letter] = Rates(
+                *(sum(values) / len(rates) for values in zip(*rates, strict=True))
+            ).slopes()
+
+    def worth(self, reference: Reference, phrases: Sequence[Phrase]) -> float:
+        """Of a stream."""
+        return self._worth(_match(reference, phrases))
+
+    def note(self, references: Sequence[Reference], streams: Sequence[Sequence[Phrase]]) -> None:
+        """Keep running means of what people want to see of some streams."""
+        matches = [_match(*pair) for pair in zip(references, streams, strict=True)]
         for kind in ("present", "absent"):
+            rates = [_rates(match.kinds[kind], "M") for match in matches]
+            for part in Rates._fields:
+                self._note(f"{kind} {part}@M", [getattr(one, part) for one in rates])
             self._note(kind, [len(match.kinds[kind].texts) for match in matches])
-        return [self._worth(match, rates) for match, rates in zip(matches, found, strict=True)]
+        self._note("duplicates", [len(match.duplicates) for match in matches])
+        self._note("worth", [self._worth(match) for match in matches])
 
-    def _worth(self, match: DocumentMatch, rates: dict[tuple[str, str], Rates]) -> Worth:
-        at_m, at_five, absent = (
-            sum(slope * rate for slope, rate in zip(self._slopes(*cut), rates[cut], strict=True)) for cut in CUTS
+    def _worth(self, match: DocumentMatch) -> float:
+        scores = (
+            sum(
+                slope * rate
+                for slope, rate in zip(self.slopes[kind + letter], _rates(match.kinds[kind], letter), strict=True)
+            )
+            for kind, letter in CUTS
         )
-        present = (1 - self._of_five) * at_m + self._of_five * at_five
-        return Worth(present - self._duplicate_cost * len(match.duplicates), absent)
-
-    def _slopes(self, kind: str, letter: str) -> Rates:
-        return Rates(*(self.means[f"{kind} {part}@{letter}"] for part in Rates._fields)).slopes()
+        whole = sum(share * score for share, score in zip(self._shares, scores, strict=True))
+        return whole - self._duplicate_cost * len(match.duplicates)
 
     def _note(self, name: str, values: Sequence[float]) -> None:
         mean = sum(values) / len(values)
         self.means[name] = MEMORY * self.means.get(name, mean) + (1 - MEMORY) * mean
+
+
+def _match(reference: Reference, phrases: Sequence[Phrase]) -> DocumentMatch:
+    return match_document(reference, phrases, CONVENTION)
 
 
 def _rates(match: Match, letter: str) -> Rates:
