@@ -54,7 +54,10 @@ def _read(
     path: str, from_line: Callable[[str], Parsed], from_record: Callable[[dict[str, Any]], Parsed]
 ) -> Iterator[Parsed]:
     if not is_jsonl(path):
-        yield from map(from_line, _lines(path))
+        for number, line in enumerate(_lines(path)):
+            if not number and _is_record(line):  # as streams its scores would be zeros
+                raise ExhirdError(f"{path} has JSON objects, a line each; give it a name that ends in .jsonl")
+            yield from_line(line)
         return
     for number, line in enumerate(_lines(path), start=1):
         try:
@@ -72,6 +75,13 @@ def _parse(line: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise ExhirdError("is no JSON object; JSONL has one object a line")
     return record
+
+
+def _is_record(line: str) -> bool:
+    try:
+        return line.startswith("{") and bool(_parse(line))
+    except ExhirdError:
+        return False
 
 
 def each_source(path: str, text: TextRules = ENGLISH) -> Iterator[str]:

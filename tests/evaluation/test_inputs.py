@@ -152,3 +152,12 @@ def test_a_glob_that_fits_nothing_is_an_error(tmp_path):
 def test_raw_sources_are_noticed():
     assert looks_raw(["Graphs, trees", "a b,", "c"])
     assert not looks_raw(["graphs , trees", "a b, c", "d"])
+
+
+def test_records_under_another_name_are_not_taken_for_streams(tmp_path):
+    path = tmp_path / "answers.txt"
+    path.write_text('{"id": 1, "keyphrases": [{"text": "graph"}]}\n')
+    with pytest.raises(ExhirdError, match=r"has JSON objects, a line each; give it a name that ends in \.jsonl"):
+        read_predictions(str(path))
+    path.write_text("{ a set } ; graph\n")  # a stream may begin so
+    assert [phrase.text for phrase in read_predictions(str(path))[0]] == ["{ a set }", "graph"]
