@@ -110,11 +110,12 @@ class Checker:
         self.compare("encoder states m", memory.states[row, :src_len], detail["m"], TIGHT)
         self.compare("h_0", state.phrase_hidden[row], detail["h_0"], TIGHT)
 
-        states, attentions, mixtures = [], [], []
+        states, attentions, betas, mixtures = [], [], [], []
         for step in range(sum(map(len, phrases))):
             state, attention = model.decoder.step(model.embedding(ids[:, step]), starts[:, step], memory, state)
             states.append(state.map(lambda tensor: tensor[row]))
             attentions.append(attention[row, :src_len])
+            betas.append(model.decoder.phrase_scores(state, memory).softmax(1)[row, :src_len])
             log_p = model.generator.log_mixture(
                 state.attentional, attention, self.documents.src_ext, self.documents.extended_size
             )
@@ -125,8 +126,7 @@ class Checker:
             return [vector for phrase in detail[name] for vector in phrase]
 
         self.compare("phrase states h", torch.stack([states[b].phrase_hidden for b in begin]), detail["h"], TIGHT)
-        betas = torch.stack([states[b].phrase_scores.softmax(0)[:src_len] for b in begin])
-        self.compare("phrase attention beta", betas, detail["beta"], TIGHT)
+        self.compare("phrase attention beta", torch.stack([betas[b] for b in begin]), detail["beta"], TIGHT)
         self.compare("attentional vectors h~", torch.stack([s.attentional for s in states]), flat("h_tilde"), TIGHT)
         self.compare("rescaled attention alpha", torch.stack(attentions), flat("alpha_rescaled"), TIGHT)
 

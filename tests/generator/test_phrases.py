@@ -48,8 +48,6 @@ def test_without_blanks_exclusion_takes_a_piece_for_the_first_word() -> None:
         (GERMAN, "Ein Fuchs, Fuchs", "▁fuch s ▁fuchs", None),  # the comma stands between
         (GERMAN, "Ein Fuchs Fuchs", "▁fuch s ▁fuchs", "fuchs fuchs"),
         (GERMAN, "Ein Fuchs", "▁fuchs fuchs", "fuchsfuchs"),
-        (GERMAN, "Ein Fuchs", "▁rot ▁fuch s ▁fuchs", None),
-        (GERMAN, "Ein Fuchs", "▁fuch s ▁fuchs ▁rot", "fuchs fuchs rot"),  # as "protein protein interaction"
         (CHINESE, "图像", "▁分类 分类", None),
         (CHINESE, "分类分类", "▁分类 分类", "分类分类"),
         (CHINESE, "图像", "▁分类 分类 图", "分类分类图"),

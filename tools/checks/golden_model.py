@@ -57,7 +57,7 @@ class Model(nn.Module):
         packed, final = self.encoder(packed)
         states, _ = pad_packed_sequence(packed, batch_first=True)  # (batch, src_len, d)
         memory = Memory.of(states, lengths)
-        return memory, HierarchicalState.first(torch.cat([final[-2], final[-1]], 1), memory)
+        return memory, HierarchicalState.first(torch.cat([final[-2], final[-1]], 1))
 
 
 class Documents(NamedTuple):
