@@ -6,10 +6,11 @@ import json
 import os
 import shutil
 import signal
+from dataclasses import replace
 
 import pytest
 from helpers.browser import CONTRASTS, find, phrases, point, shading, wait
-from helpers.serve_fakes import FakeGenerator, command, serving
+from helpers.serve_fakes import FakeGenerator, command, look, serving
 
 from onmt_exhird.serve.limits import Limits
 
@@ -105,6 +106,25 @@ def test_a_word_of_the_model_s_own_is_told_as_such(page):
     find(page, TEXT)
     point(page, "words 11")
     assert "“words” is the model's own word (80 %)" in page.locator("#look-words").inner_text()
+
+
+def test_a_phrase_stays_as_the_text_has_it_where_the_model_wrote_its_words_in_another_form(page, generator, monkeypatch):
+    plain = generator.one
+
+    def in_the_singular(document, **options):
+        found = plain(document, **options)
+        phrases = [replace(phrase, text=phrase.text.replace("machines", "machine")) for phrase in found.phrases]
+        if options.get("attention"):
+            tokens = list(found.tokens)
+            phrases = [replace(phrase, attention=look(phrase.text, tokens, attention=True)) for phrase in phrases]
+        return replace(found, phrases=tuple(phrases))
+
+    monkeypatch.setattr(generator, "one", in_the_singular)
+    find(page, TEXT)
+    before = phrases(page)
+    page.locator("#list .phrase").filter(has_text="Neural machines").locator(".word").nth(1).hover()
+    page.get_by_role("heading", name="Where the model looked for “machine”").wait_for()
+    assert phrases(page) == before and "Neural machines" in before
 
 
 def test_pointing_at_none_is_pointing_at_nothing(page):

@@ -63,7 +63,7 @@ function update(row, shown, pointed) {
   button.querySelectorAll(".word").forEach((word) => word.classList.toggle("on", on && pointed.word === Number(word.dataset.word)));
 }
 
-// The phrase as the text writes it, or as the model does where the two have different words.
+// The phrase as the text writes it, which is what is copied; as the model does only if they differ in number of words.
 function label(phrase) {
   const words = phrase.attention?.words.map(({ word }) => word);
   const parts = words && (cutIntoWords(phrase.label, words) ?? cutIntoWords(phrase.text, words));

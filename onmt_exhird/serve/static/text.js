@@ -53,8 +53,14 @@ export function pieces(length, ranges) {
   return found;
 }
 
-// `label` cut into its words and what stands between them, [{text, word}], or null if the words are not in it.
+// `label` cut into these words, or as many in another form ("maps" for "map"), and what stands between them,
+// [{text, word}]; null if there are more or fewer.
 export function cutIntoWords(label, words) {
+  const own = label.trim().split(/[\s-]+/);
+  return cut(label, words) ?? (own.length === words.length ? cut(label, own) : null);
+}
+
+function cut(label, words) {
   const lower = label.toLowerCase();
   if (lower.length !== label.length) return null;
   const parts = [];

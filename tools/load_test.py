@@ -8,7 +8,7 @@ abuse    slow clients, half bodies, wrong lengths, 200 connections, 10 MB: /heal
 
 The server has one core to itself, as ``exhird generate`` has; the clients have the others.
 
-example: python tools/benchmarks/load_test.py --model folder --seconds 60
+example: python tools/load_test.py --model folder --seconds 60
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.clock import Span, clock
 from benchmarks.loopback import Server, serving, start
