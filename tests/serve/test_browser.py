@@ -108,7 +108,7 @@ def test_a_word_of_the_model_s_own_is_told_as_such(page):
     assert "“words” is the model's own word (80 %)" in page.locator("#look-words").inner_text()
 
 
-def test_a_phrase_stays_as_the_text_has_it_where_the_model_wrote_its_words_in_another_form(page, generator, monkeypatch):
+def test_a_phrase_stays_as_the_text_has_it_where_the_model_wrote_another_form(page, generator, monkeypatch):
     plain = generator.one
 
     def in_the_singular(document, **options):
