@@ -6,8 +6,9 @@ For every document several streams are drawn at random from the model. Phrases a
 absent F1 more than was to be expected before become likelier, others less likely (reinforcement: Chan et al., ACL
 2019). It is for a model that has been trained: from one that knows nothing hardly a right phrase is drawn.
 
-Of each --data PREFIX the files PREFIX.src and PREFIX.tgt of exhird prepare are read, a document of each in turn.
-What has been learned is saved every 50 updates beside the output; the same command goes on from there.
+Of each --data PREFIX the files PREFIX.src and PREFIX.tgt of exhird prepare are read, a document of each in turn. With a
+--neighbour-weight an absent phrase also counts for being likely, as PREFIX.near of neighbours.py has it. What has been
+learned is saved every 50 updates beside the output; the same command goes on from there.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import os
 import random
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,7 @@ CLIP = 1.0
 GREEDY = 1e-4  # a temperature at which the likeliest is drawn
 SETTINGS = (  # what must be the same for a training to go on
     "data", "updates", "rate", "batch_size", "samples", "temperature", "of_five", "absent_weight", "duplicate_cost",
-    "gold_weight", "window", "max_phrases", "seed",
+    "gold_weight", "neighbour_weight", "window", "max_phrases", "seed",
 )  # fmt: skip
 AIMED_BY = 16  # batches whose greedy streams say what precision and recall are worth
 SHOWN = ("present precision@M", "present recall@M", "absent precision@M", "absent recall@M")
@@ -50,12 +51,15 @@ class Corpora:
     """Documents and their authors' streams, of one corpus after the other in turn."""
 
     pairs: Sequence[Sequence[tuple[str, str]]]
+    likely: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # phrases, for each document
 
     @classmethod
-    def read(cls, prefixes: Sequence[str]) -> Corpora:
+    def read(cls, prefixes: Sequence[str], with_neighbours: bool) -> Corpora:
+        from reinforcement.near import read_near
+
         from onmt_exhird.evaluation.inputs import check_lengths, read_sources
 
-        corpora = []
+        corpora, likely = [], dict[str, Mapping[str, float]]()
         for prefix in prefixes:
             source, target = f"{prefix}.src", f"{prefix}.tgt"
             documents, streams = read_sources(source), read_sources(target)
@@ -63,7 +67,11 @@ class Corpora:
             if not documents:
                 raise ExhirdError(f"{source} is empty: give files of exhird prepare")
             corpora.append(list(zip(documents, streams, strict=True)))
-        return cls(corpora)
+            if with_neighbours:
+                phrases = read_near(prefix)
+                check_lengths(f"{prefix}.near", phrases, source, documents)
+                likely.update(zip(documents, phrases, strict=True))
+        return cls(corpora, likely)
 
     def batch(self, number: int, size: int, seed: int) -> list[tuple[str, str]]:
         """Of an update, counted from 0: the same numbers, the same documents."""
@@ -94,7 +102,13 @@ def rate_at(update: int, args: argparse.Namespace) -> float:
 class Learner:
     """A model on its way."""
 
-    def __init__(self, args: argparse.Namespace, checkpoint: dict[str, Any], trained: Trained) -> None:
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        checkpoint: dict[str, Any],
+        trained: Trained,
+        likely: Mapping[str, Mapping[str, float]],
+    ) -> None:
         import torch
         from reinforcement.foresight import Foresight
         from reinforcement.rewards import Judge
@@ -102,14 +116,14 @@ class Learner:
         from onmt_exhird.search import SearchSettings
         from onmt_exhird.search.piece_constraint import build_constraint
 
-        self.args, self.checkpoint, self.trained = args, checkpoint, trained
+        self.args, self.checkpoint, self.trained, self.likely = args, checkpoint, trained, likely
         self.model: KeyphraseModel = trained.build()
         self.parameters = list(self.model.requires_grad_(True).parameters())
         self.adam = torch.optim.Adam(self.parameters, lr=args.rate)
         self.ids = {token: number for number, token in enumerate(trained.tokens)}
         settings = SearchSettings(exclusive_window=args.window, max_phrases=args.max_phrases)
         self.constraint = build_constraint(trained.tokens, settings, trained.text, "cpu")
-        self.judge = Judge(args.of_five, args.absent_weight, args.duplicate_cost)
+        self.judge = Judge(args.of_five, args.absent_weight, args.duplicate_cost, args.neighbour_weight)
         self.foresight = Foresight()
         self.done = 0
 
@@ -117,36 +131,33 @@ class Learner:
         """Say what precision and recall are worth, from what the model writes of some batches."""
         import torch
         from reinforcement.drawing import draw
-        from reinforcement.rewards import reference
 
         pairs = []
         for documents in batches:
             sources, _ = self._read(documents)
             drawn = draw(self.model, sources, self.constraint, 1, LONGEST, GREEDY, torch.Generator())
             for pair, tokens, unknown in zip(documents, drawn, sources.words, strict=True):
-                pairs.append((reference(*pair), self._phrases(tokens.tolist(), unknown)))
+                pairs.append((self._wanted(pair), self._phrases(tokens.tolist(), unknown)))
         self.judge.aim(*zip(*pairs, strict=True))
 
     def update(self, documents: Sequence[tuple[str, str]]) -> None:
         import torch
         from reinforcement.drawing import draw
         from reinforcement.policy import policy_loss
-        from reinforcement.rewards import reference
 
         args, model = self.args, self.model
         chance = torch.Generator().manual_seed(args.seed * 1_000_003 + self.done)
         sources, gold = self._read(documents)
         drawn = draw(model, sources, self.constraint, args.samples, LONGEST, args.temperature, chance)
-        references = [one for pair in documents for one in [reference(*pair)] * args.samples]
+        wanted = [one for pair in documents for one in [self._wanted(pair)] * args.samples]
         beginnings = [
             self._beginnings(tokens.tolist(), sources.words[number // args.samples])
             for number, tokens in enumerate(drawn)
         ]
         worths = [
-            [self.judge.worth(one, phrases) for phrases in parts]
-            for one, parts in zip(references, beginnings, strict=True)
+            [self.judge.worth(one, phrases) for phrases in parts] for one, parts in zip(wanted, beginnings, strict=True)
         ]
-        self.judge.note(references, [parts[-1] for parts in beginnings])
+        self.judge.note(wanted, [parts[-1] for parts in beginnings])
         advantages = self.foresight.advantages(worths, args.samples)
         loss = policy_loss(model, sources, drawn, advantages, gold, args.gold_weight)
         self.adam.param_groups[0]["lr"] = rate_at(self.done, args)
@@ -155,6 +166,11 @@ class Learner:
         torch.nn.utils.clip_grad_norm_(self.parameters, CLIP)
         self.adam.step()
         self.done += 1
+
+    def _wanted(self, pair: tuple[str, str]) -> Any:
+        from reinforcement.rewards import wanted
+
+        return wanted(*pair, self.likely.get(pair[0], {}))
 
     def _read(self, documents: Sequence[tuple[str, str]]) -> tuple[Any, list[Any]]:
         """The sources of a batch, and its authors' streams (n) each."""
@@ -199,7 +215,7 @@ class Learner:
         }
 
 
-def load(args: argparse.Namespace, unfinished: Path) -> Learner:
+def load(args: argparse.Namespace, unfinished: Path, likely: Mapping[str, Mapping[str, float]]) -> Learner:
     """A learner that begins, or goes on from what was saved."""
     from reinforcement.rewards import Rates
 
@@ -214,12 +230,13 @@ def load(args: argparse.Namespace, unfinished: Path) -> Learner:
             f"{args.model} is no ExHiRD of words with its weights in the same file: only such a one is trained"
         )
     state = checkpoint.pop("reinforced", None)
-    learner = Learner(args, checkpoint, trained)
+    learner = Learner(args, checkpoint, trained, likely)
     if goes_on:
         if state["settings"] != settings_of(args):
             raise ExhirdError(f"{unfinished} was begun with other options: remove it, or choose another --output")
         learner.adam.load_state_dict(state["adam"])
         learner.judge.means, learner.judge.slopes = state["means"], {k: Rates(*v) for k, v in state["slopes"].items()}
+        learner.judge.absent_each = state["absent_each"]
         learner.foresight.load(state["foresight"])
         learner.done = state["done"]
     return learner
@@ -240,7 +257,8 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 def learn(args: argparse.Namespace) -> None:
     unfinished = args.output.with_name(f"{args.output.name}.unfinished")
-    corpora, learner = Corpora.read(args.data), load(args, unfinished)
+    corpora = Corpora.read(args.data, with_neighbours=args.neighbour_weight > 0)
+    learner = load(args, unfinished, corpora.likely)
     if not learner.done:
         learner.aim(corpora.batch(number, args.batch_size, args.seed) for number in range(min(AIMED_BY, args.updates)))
     else:
@@ -263,6 +281,7 @@ def progress(learner: Learner, corpora: Corpora, unfinished: Path) -> Iterator[s
                 "adam": learner.adam.state_dict(),
                 "means": means,
                 "slopes": {name: tuple(slopes) for name, slopes in learner.judge.slopes.items()},
+                "absent_each": learner.judge.absent_each,
                 "foresight": learner.foresight.state(),
                 "done": learner.done,
                 "settings": settings_of(args),
@@ -309,6 +328,13 @@ def build_parser() -> argparse.ArgumentParser:
     add("--absent-weight", type=float, default=1.0, metavar="X", help="beside present ones; default: %(default)s")
     add("--duplicate-cost", type=float, default=0.05, metavar="X", help="default: %(default)s")
     add("--gold-weight", type=float, default=0.05, metavar="X", help="of the authors' streams; default: %(default)s")
+    add(
+        "--neighbour-weight",
+        type=float,
+        default=0.0,
+        metavar="X",
+        help="how much an absent phrase counts for being likely, not the authors'; default: %(default)s",
+    )
     add("--window", type=parse_window, default=1, metavar="K", help="of exclusive search; default: %(default)s")
     add("--max-phrases", type=positive, default=10, metavar="N", help="default: %(default)s")
     add("--seed", type=int, default=1, metavar="N", help="default: %(default)s")

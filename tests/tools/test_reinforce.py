@@ -135,15 +135,15 @@ def test_the_slopes_are_those_of_f1(parts):
     assert parts["rewards"].Rates(0.0, 0.0).slopes() == (0.0, 0.0)
 
 
-def judge(parts: dict[str, ModuleType]) -> Any:
+def judge(parts: dict[str, ModuleType], neighbours: float = 0.0) -> Any:
     """Whose slopes are those at two streams: one has all of its document's phrases, the other none."""
-    found = parts["rewards"].Judge(of_five=0.25, absent_weight=2.0, duplicate_cost=0.1)
-    found.aim([reference(parts)] * 2, [read_leniently(GOLD[0]), read_leniently("<p_start> trees ;")])
+    found = parts["rewards"].Judge(of_five=0.25, absent_weight=2.0, duplicate_cost=0.1, neighbour_weight=neighbours)
+    found.aim([wanted(parts)] * 2, [read_leniently(GOLD[0]), read_leniently("<p_start> trees ;")])
     return found
 
 
-def reference(parts: dict[str, ModuleType]) -> Any:
-    return parts["rewards"].reference(SOURCES[0], GOLD[0])
+def wanted(parts: dict[str, ModuleType]) -> Any:
+    return parts["rewards"].wanted(SOURCES[0], GOLD[0], {"sort": 0.4, "logic": 0.1})
 
 
 def test_the_worth_is_what_is_added_to_the_f1_of_means(parts):
@@ -151,23 +151,34 @@ def test_the_worth_is_what_is_added_to_the_f1_of_means(parts):
     # Precision and recall are 0.5 each on average, but P@5 is 0.1: its slope is 2 * 0.25 / 0.36, that of R@5
     # 2 * 0.01 / 0.36. The document's own P@5 is 0.2. One of its two phrases stands in the text.
     present = 0.75 * 1.0 + 0.25 * (0.5 * 0.2 + 0.02) / 0.36
-    assert found.worth(reference(parts), read_leniently(GOLD[0])) == pytest.approx(present + 2.0)
-    assert found.worth(reference(parts), read_leniently("<p_start> graph colouring ;")) == pytest.approx(present)
-    assert found.worth(reference(parts), read_leniently("<a_start> logic ;")) == pytest.approx(2.0)
-    assert found.worth(reference(parts), []) == 0.0
+    assert found.worth(wanted(parts), read_leniently(GOLD[0])) == pytest.approx(present + 2.0)
+    assert found.worth(wanted(parts), read_leniently("<p_start> graph colouring ;")) == pytest.approx(present)
+    assert found.worth(wanted(parts), read_leniently("<a_start> logic ;")) == pytest.approx(2.0)
+    assert found.worth(wanted(parts), []) == 0.0
 
 
 def test_a_duplicate_costs_something(parts):
     found = judge(parts)
     once, twice = (read_leniently(line) for line in (GOLD[0], GOLD[0] + " <p_start> graph colourings ;"))
-    assert found.worth(reference(parts), twice) == pytest.approx(found.worth(reference(parts), once) - 0.1)
+    assert found.worth(wanted(parts), twice) == pytest.approx(found.worth(wanted(parts), once) - 0.1)
+
+
+def test_an_absent_phrase_counts_for_being_likely_too(parts):
+    """A quarter of it: the authors' own phrase is .75 + .25 * .1, a likely one .25 * .4; they have one on average."""
+    found = judge(parts, neighbours=0.25)
+    own, likely = 0.775, 0.1
+    slope = 0.5  # of precision and of recall, at .5 each
+    for line, credits in (("logic", [own]), ("sorting", [likely]), ("logic ; <a_start> sorting", [own, likely])):
+        worth = found.worth(wanted(parts), read_leniently(f"<a_start> {line} ;"))
+        assert worth == pytest.approx(2.0 * slope * (sum(credits) / len(credits) + sum(credits)))
+    assert found.worth(wanted(parts), read_leniently("<a_start> algebra ;")) == 0.0
 
 
 def test_means_remember_earlier_batches(parts):
     found = judge(parts)
-    found.note([reference(parts)], [read_leniently("graph colouring")])
+    found.note([wanted(parts)], [read_leniently("graph colouring")])
     assert (found.means["present"], found.means["absent"], found.means["duplicates"]) == (1.0, 0.0, 0.0)
-    found.note([reference(parts)], [read_leniently("trees")])
+    found.note([wanted(parts)], [read_leniently("trees")])
     assert found.means["present recall@M"] == pytest.approx(parts["rewards"].MEMORY)
 
 
@@ -331,10 +342,11 @@ def test_each_round_has_every_document_once(tool):
         ({"--samples": "1"}, "give at least 2"),
         ({"--data": "nowhere"}, "nowhere.src"),
         ({"--model": "nowhere.pt"}, "nowhere.pt"),
+        ({"--neighbour-weight": "0.5"}, "tools/neighbours.py"),
     ],
 )
 def test_mistakes_are_sentences(tool, files, changes, message, capsys):
-    given = arguments(files)
+    given = arguments(files, "--neighbour-weight", "0")
     for option, value in changes.items():
         given[given.index(option) + 1] = value
     assert tool.main(given) == 2
