@@ -19,12 +19,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from reinforcement.files import read_pairs, write_near
 from reinforcement.index import Index
-from reinforcement.near import write_near
 from tqdm import tqdm
 
 from onmt_exhird.errors import ExhirdError
-from onmt_exhird.evaluation.inputs import check_lengths, read_sources
 from onmt_exhird.stream import read_leniently
 from onmt_exhird.text import find_run, stem
 
@@ -41,16 +40,11 @@ class Corpus(NamedTuple):
 
     @classmethod
     def read(cls, prefixes: Sequence[str]) -> Corpus:
-        corpus = cls([], [])
-        for prefix in prefixes:
-            source, target = f"{prefix}.src", f"{prefix}.tgt"
-            documents, streams = read_sources(source), read_sources(target)
-            check_lengths(target, streams, source, documents)
-            corpus.sources.extend(_stems(document.split()) for document in documents)
-            corpus.phrases.extend([_stems(phrase.words) for phrase in read_leniently(line)] for line in streams)
-        if not corpus.sources:
-            raise ExhirdError(f"there is no document in {', '.join(prefixes)}: give files of exhird prepare")
-        return corpus
+        pairs = [pair for prefix in prefixes for pair in read_pairs(prefix)]
+        return cls(
+            [_stems(source.split()) for source, _ in pairs],
+            [[_stems(phrase.words) for phrase in read_leniently(stream)] for _, stream in pairs],
+        )
 
 
 def _stems(words: Iterable[str]) -> str:

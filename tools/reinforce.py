@@ -55,22 +55,16 @@ class Corpora:
 
     @classmethod
     def read(cls, prefixes: Sequence[str], with_neighbours: bool) -> Corpora:
-        from reinforcement.near import read_near
+        from reinforcement.files import read_near, read_pairs
 
-        from onmt_exhird.evaluation.inputs import check_lengths, read_sources
+        from onmt_exhird.evaluation.inputs import check_lengths
 
-        corpora, likely = [], dict[str, Mapping[str, float]]()
-        for prefix in prefixes:
-            source, target = f"{prefix}.src", f"{prefix}.tgt"
-            documents, streams = read_sources(source), read_sources(target)
-            check_lengths(target, streams, source, documents)
-            if not documents:
-                raise ExhirdError(f"{source} is empty: give files of exhird prepare")
-            corpora.append(list(zip(documents, streams, strict=True)))
+        corpora, likely = [read_pairs(prefix) for prefix in prefixes], dict[str, Mapping[str, float]]()
+        for prefix, pairs in zip(prefixes, corpora, strict=True):
             if with_neighbours:
                 phrases = read_near(prefix)
-                check_lengths(f"{prefix}.near", phrases, source, documents)
-                likely.update(zip(documents, phrases, strict=True))
+                check_lengths(f"{prefix}.near", phrases, f"{prefix}.src", pairs)
+                likely.update((document, one) for (document, _), one in zip(pairs, phrases, strict=True))
         return cls(corpora, likely)
 
     def batch(self, number: int, size: int, seed: int) -> list[tuple[str, str]]:

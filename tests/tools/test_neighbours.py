@@ -75,7 +75,7 @@ def corpus(tool, monkeypatch, tmp_path: Path) -> Path:
 def test_phrases_of_like_documents_that_do_not_stand_in_it(tool, corpus, capsys):
     assert tool.main(["--data", str(corpus), "--among", str(corpus)]) == 0
     assert "written" in capsys.readouterr().out
-    lines = load_tool("reinforcement.near").read_near(str(corpus))
+    lines = load_tool("reinforcement.files").read_near(str(corpus))
     assert len(lines) == 60
     assert all("span tree" in line and "river" not in line for line in lines[:30])
     assert all("river" in line and "graph" not in line for line in lines[30:])
@@ -109,4 +109,4 @@ def test_a_mistake_is_a_sentence(tool, tmp_path, capsys):
     for ending in ("src", "tgt"):
         write_lines(tmp_path / f"none.{ending}", [])
     assert tool.main(["--data", "none", "--among", str(tmp_path / "none")]) == 2
-    assert "there is no document" in capsys.readouterr().err
+    assert "none.src is empty" in capsys.readouterr().err

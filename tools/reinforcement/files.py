@@ -1,4 +1,6 @@
-"""PREFIX.near: of each document of PREFIX.src, phrases that would suit it, and how likely each is."""
+"""The files of a PREFIX: .src and .tgt of exhird prepare, documents and their authors' streams, and .near, of each
+document phrases that would suit it, and how likely each is.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,17 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from onmt_exhird.errors import ExhirdError
+from onmt_exhird.evaluation.inputs import check_lengths, read_sources
+
+
+def read_pairs(prefix: str) -> list[tuple[str, str]]:
+    """The documents and their streams."""
+    source, target = f"{prefix}.src", f"{prefix}.tgt"
+    documents, streams = read_sources(source), read_sources(target)
+    check_lengths(target, streams, source, documents)
+    if not documents:
+        raise ExhirdError(f"{source} is empty: give files of exhird prepare")
+    return list(zip(documents, streams, strict=True))
 
 
 def write_near(prefix: str, documents: Iterable[Mapping[str, float]]) -> Path:
