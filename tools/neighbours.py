@@ -15,7 +15,7 @@ import argparse
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.stream import read_leniently
-from onmt_exhird.text import find_run, stem
+from onmt_exhird.text import find_run, stem_words
 
 NEAREST = 100
 KEPT = 12  # phrases of a document
@@ -47,8 +47,8 @@ class Corpus(NamedTuple):
         )
 
 
-def _stems(words: Iterable[str]) -> str:
-    return " ".join(map(stem, words))
+def _stems(words: Sequence[str]) -> str:
+    return " ".join(stem_words(words))
 
 
 class Neighbourhood:

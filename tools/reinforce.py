@@ -60,11 +60,10 @@ class Corpora:
         from onmt_exhird.evaluation.inputs import check_lengths
 
         corpora, likely = [read_pairs(prefix) for prefix in prefixes], dict[str, Mapping[str, float]]()
-        for prefix, pairs in zip(prefixes, corpora, strict=True):
-            if with_neighbours:
-                phrases = read_near(prefix)
-                check_lengths(f"{prefix}.near", phrases, f"{prefix}.src", pairs)
-                likely.update((document, one) for (document, _), one in zip(pairs, phrases, strict=True))
+        for prefix, pairs in zip(prefixes, corpora, strict=True) if with_neighbours else ():
+            phrases = read_near(prefix)
+            check_lengths(f"{prefix}.near", phrases, f"{prefix}.src", pairs)
+            likely.update((document, one) for (document, _), one in zip(pairs, phrases, strict=True))
         return cls(corpora, likely)
 
     def batch(self, number: int, size: int, seed: int) -> list[tuple[str, str]]:

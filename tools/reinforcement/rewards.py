@@ -9,7 +9,7 @@ from onmt_exhird.evaluation.conventions import CONVENTIONS
 from onmt_exhird.evaluation.matching import DocumentMatch, Match, Reference, match_document, prepare_reference
 from onmt_exhird.evaluation.metrics import cut_quantities
 from onmt_exhird.stream import Phrase, read_leniently
-from onmt_exhird.text import stem
+from onmt_exhird.text import stem_words
 
 CONVENTION = CONVENTIONS["exhird"]
 MEMORY = 0.98  # of the running means, from one batch to the next
@@ -113,7 +113,7 @@ class Judge:
         if kind == "present" or not weight or not found.texts:
             return _rates(found, letter)
         credit = sum(
-            (1 - weight) * right + weight * likely.get(" ".join(map(stem, text.split())), 0.0)
+            (1 - weight) * right + weight * likely.get(" ".join(stem_words(text.split())), 0.0)
             for text, right in zip(found.texts, found.right, strict=True)
         )
         return Rates(credit / len(found.texts), credit / self.absent_each)
