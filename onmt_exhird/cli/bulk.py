@@ -27,7 +27,7 @@ NO_PIPE = "--output-dir reads files, so that the same call can go on where it st
 # What decides the content of the shards, beside the inputs and the model.
 DECIDING = (
     *("input_format", "per_file", "title_key", "text_key", "id_key", "keep_going"),
-    *("window", "max_phrases", "beam_size", "batch_size", "device"),
+    *("window", "max_phrases", "beam_size", "thesaurus", "batch_size", "device"),
     *("format", "shard_size", "top", "min_score", "present_only", "absent_only", "keep"),
 )
 

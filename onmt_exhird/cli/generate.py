@@ -94,6 +94,13 @@ def _add_search(add: Callable[..., Any]) -> None:
     )
     add("--max-phrases", type=positive, metavar="N", help="most phrases of a document")
     add("--beam-size", type=positive, metavar="N", help="1: greedy")
+    add(
+        "--no-thesaurus",
+        dest="thesaurus",
+        action="store_const",
+        const=False,
+        help="only what the decoder writes, without phrases that the model knows from many authors",
+    )
     add("--batch-size", type=positive, default=64, metavar="N", help="documents at once; default: %(default)s")
 
 
@@ -177,7 +184,7 @@ def check(inputs: Iterable[Input], names: Names, form: Form) -> int | None:
 
 def chosen_search(args: argparse.Namespace) -> dict[str, Any]:
     """The options of the search that were given."""
-    chosen = {name: getattr(args, name) for name in ("window", "max_phrases", "beam_size")}
+    chosen = {name: getattr(args, name) for name in ("window", "max_phrases", "beam_size", "thesaurus")}
     return {name: value for name, value in chosen.items() if value is not None}
 
 

@@ -16,8 +16,9 @@ from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator import articles
 from onmt_exhird.generator.attention import explain
 from onmt_exhird.generator.documents import Document, read_document
-from onmt_exhird.generator.phrases import Raw, read_stream
+from onmt_exhird.generator.phrases import Raw, Reader, read_stream
 from onmt_exhird.generator.results import Keyphrases, PhraseAttention
+from onmt_exhird.generator.thesaurus import Suggesting
 from onmt_exhird.generator.trained import Options, Trained
 from onmt_exhird.generator.under_way import AskedPart, UnderWay
 from onmt_exhird.nn.output_layer import lay_out
@@ -26,6 +27,7 @@ from onmt_exhird.search.beam import Beam, ModelRows
 from onmt_exhird.search.greedy import Greedy
 from onmt_exhird.search.piece_constraint import WORD_PIECES, build_constraint
 from onmt_exhird.search.sources import Sources, Written
+from onmt_exhird.stream import SEPARATOR
 from onmt_exhird.subwords import continues
 
 AHEAD = 8  # batches that are read together after the first
@@ -56,6 +58,8 @@ class KeyphraseGenerator:
         model = trained.build().to(device)
         model.generator = lay_out(model.generator, scored=False)
         self._model = model
+        known = trained.thesaurus
+        self._suggesting = None if known is None else Suggesting(known, len(self._ids), self._ids.get(SEPARATOR))
         self._constraints: dict[SearchSettings, StreamConstraint] = {}
         self._lock = threading.Lock()
 
@@ -88,7 +92,7 @@ class KeyphraseGenerator:
             "architecture": asdict(self._trained.architecture),
             "text": self._text.config(),
             "max_source": self._trained.max_source,
-            "search": asdict(self.options),
+            **self._trained.config(),
         }
 
     @overload
@@ -176,15 +180,22 @@ class KeyphraseGenerator:
     ) -> Iterator[tuple[int, Keyphrases]]:
         """`generate_as_finished` of documents that have been read."""
         under_way = UnderWay(self._trained.max_source)
-        for step in self._search(self._arrive(arrivals, under_way), options):
+        suggesting = self._suggesting if options.thesaurus else None
+        for step in self._search(self._arrive(arrivals, under_way, suggesting), options):
             for written in step:
                 part = under_way.take(written.document)
                 under_way.put(part, self._stream(part, written, options, attention))
             for asked, streams in under_way.finished():
-                most, rules = options.max_phrases, self._text.rules
-                yield asked.number, articles.merge(asked.document, asked.parts, streams, most, attention, rules)
+                reader = Reader(asked.document, self._text.rules)
+                phrases = articles.merge(reader, streams)
+                if suggesting is not None:
+                    phrases |= suggesting.added(reader, phrases, asked.suggested)
+                kept = list(phrases.values())[: options.max_phrases]
+                yield asked.number, articles.answer(asked.document, asked.parts, kept, attention)
 
-    def _arrive(self, arrivals: Iterable[Sequence[Document]], under_way: UnderWay) -> Iterator[Sources | None]:
+    def _arrive(
+        self, arrivals: Iterable[Sequence[Document]], under_way: UnderWay, suggesting: Suggesting | None
+    ) -> Iterator[Sources | None]:
         """The parts of documents as a search takes them; None where none has come."""
         for documents in arrivals:
             parts = under_way.add(documents)
@@ -195,6 +206,10 @@ class KeyphraseGenerator:
                 sources = self._sources([self._text.cut(asked.part.tokens) for asked in some])
                 for asked, words in zip(some, sources.words, strict=True):
                     asked.unknown = words
+                if suggesting is not None:  # by title and abstract: what it has learned from
+                    rows = [row for row, asked in enumerate(some) if not asked.place]
+                    for row, suggested in zip(rows, suggesting(sources, rows), strict=True):
+                        some[row].asked.suggested = suggested
                 yield sources
 
     def _search(self, arrivals: Iterable[Sources | None], options: Options) -> Iterator[list[Written]]:

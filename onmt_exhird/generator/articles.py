@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from onmt_exhird.generator.documents import Document
-from onmt_exhird.generator.phrases import Raw, Reader
+from onmt_exhird.generator.phrases import ByStems, Raw, Reader
 from onmt_exhird.generator.results import Keyphrase, Keyphrases, PhraseAttention, Token
-from onmt_exhird.text import ENGLISH, TextRules, stem_words
+from onmt_exhird.text import stem_words
 
 OVERLAP = 50  # tokens of a part that are those of the next, too: a phrase at the edge is whole in one of them
 MOST = 300  # parts of a document that are read: 105,000 tokens
@@ -61,11 +61,11 @@ class Votes:
         self.phrase = replace(self.phrase, score=max(self.phrase.score, score))
 
 
-def phrases_of(reader: Reader, streams: Iterable[Stream]) -> list[dict[tuple[str, ...], Keyphrase]]:
+def phrases_of(reader: Reader, streams: Iterable[Stream]) -> list[ByStems]:
     """The phrases of each part, by their stems: none twice, none that cannot be read."""
     found = []
     for stream in streams:
-        of_part: dict[tuple[str, ...], Keyphrase] = {}
+        of_part: ByStems = {}
         for raw, looked in zip(stream.phrases, stream.attentions, strict=True):
             key = stem_words(raw.words, reader.rules)
             if key not in of_part and (phrase := reader.keyphrase(raw, looked)) is not None:
@@ -74,7 +74,7 @@ def phrases_of(reader: Reader, streams: Iterable[Stream]) -> list[dict[tuple[str
     return found
 
 
-def vote(of_parts: Sequence[dict[tuple[str, ...], Keyphrase]]) -> list[Keyphrase]:
+def vote(of_parts: Sequence[ByStems]) -> ByStems:
     """The phrases of a document that was read in several parts, the best first.
 
     Kept are those of the first part, and others that several parts have.
@@ -83,23 +83,19 @@ def vote(of_parts: Sequence[dict[tuple[str, ...], Keyphrase]]) -> list[Keyphrase
     for number, of_part in enumerate(of_parts):
         for key, phrase in of_part.items():
             votes.setdefault(key, Votes(phrase)).add(1 if number else FIRST, phrase.score)
-    kept = [one for one in votes.values() if one.count >= ENOUGH]
-    kept.sort(key=lambda one: -one.total)
-    return [one.phrase for one in kept[: max(PHRASES, len(of_parts[0]))]]
+    kept = [(key, one) for key, one in votes.items() if one.count >= ENOUGH]
+    kept.sort(key=lambda pair: -pair[1].total)
+    return {key: one.phrase for key, one in kept[: max(PHRASES, len(of_parts[0]))]}
 
 
-def merge(
-    document: Document,
-    read: Sequence[Part],
-    streams: Sequence[Stream],
-    most: int,
-    attention: bool,
-    rules: TextRules = ENGLISH,
-) -> Keyphrases:
-    """The keyphrases of a document, at most so many, given what was written for its parts."""
-    reader = Reader(document, rules)
+def merge(reader: Reader, streams: Sequence[Stream]) -> ByStems:
+    """The phrases of a document, given what was written for its parts."""
     of_parts = phrases_of(reader, streams)
-    phrases = list(of_parts[0].values()) if len(of_parts) == 1 else vote(of_parts) if of_parts else []
+    return of_parts[0] if len(of_parts) == 1 else vote(of_parts) if of_parts else {}
+
+
+def answer(document: Document, read: Sequence[Part], phrases: Sequence[Keyphrase], attention: bool) -> Keyphrases:
+    """The keyphrases of a document, of which these parts were read."""
     end = read[-1].start + len(read[-1].tokens) if read else 0
     tokens = tuple(map(Token, document.tokens[:end], document.spans[:end])) if attention else None
-    return Keyphrases(tuple(phrases[:most]), document.text, end < len(document.tokens), tokens)
+    return Keyphrases(tuple(phrases), document.text, end < len(document.tokens), tokens)

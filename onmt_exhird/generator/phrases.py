@@ -23,6 +23,9 @@ CODE = re.compile(r"[a-z]\d{1,3}", re.I)
 BREAK = re.compile(r"[:;!?]\s|\s[-–—]\s")  # noqa: RUF001  what a reader stops at, though tokens do not show it
 
 
+ByStems = dict[tuple[str, ...], Keyphrase]  # the phrases of a document, none twice
+
+
 class Raw(NamedTuple):
     """A phrase as the search wrote it.
 

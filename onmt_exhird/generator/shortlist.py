@@ -43,4 +43,5 @@ def shorten(trained: Trained, words: Collection[str]) -> Trained:
         architecture=replace(trained.architecture, generated=len(chosen)),
         tokens=[trained.tokens[number] for number in order.tolist()],
         tensors=tensors,
+        thesaurus=None if trained.thesaurus is None else trained.thesaurus.reordered(order),
     )

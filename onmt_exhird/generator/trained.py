@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from onmt_exhird.errors import ExhirdError
+from onmt_exhird.generator.thesaurus import KnownPhrases
 from onmt_exhird.nn.model import OUTPUT, Architecture, KeyphraseModel, SpecialIds
 from onmt_exhird.search import SearchSettings
 from onmt_exhird.search.phrases import StreamIds
@@ -18,6 +19,7 @@ from onmt_exhird.stream import UNK
 from onmt_exhird.textmodel import TextModel
 
 MOST = {"max_phrases": 10_000, "max_phrase_words": 1_000, "beam_size": 100}  # so that a slip of the hand ends at once
+SWITCHES = ("exclude_phrases", "thesaurus")
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Options:
     max_phrase_words  most words of a phrase
     beam_size         1: greedy search
     exclude_phrases   never write a phrase again; without it the second one is left out afterwards
+    thesaurus         whether to add phrases of the model's thesaurus, if it has one
     """
 
     window: int | None = 1
@@ -36,6 +39,7 @@ class Options:
     max_phrase_words: int = 5
     beam_size: int = 1
     exclude_phrases: bool = False
+    thesaurus: bool = True
 
     def __post_init__(self) -> None:
         if self.window is not None and self.window < 0:
@@ -65,9 +69,10 @@ class Options:
             chosen["window"] = None
         for name, value in chosen.items():
             if name != "window" or value is not None:
-                kind = bool if name == "exclude_phrases" else int
+                kind = bool if name in SWITCHES else int
                 if type(value) is not kind:
-                    wanted = {"window": "a number, or 'all'", "exclude_phrases": "true or false"}.get(name, "a number")
+                    number = "a number, or 'all'" if name == "window" else "a number"
+                    wanted = "true or false" if name in SWITCHES else number
                     raise ExhirdError(f"{name} is {value!r}; give {wanted}")
         return replace(self, **chosen)
 
@@ -81,6 +86,7 @@ class Trained:
     max_source   tokens of a document as training had them: longer ones are read in parts
     card         what people should know of it, in Markdown
     text         how it reads and writes text: language, normalisation, subwords
+    thesaurus    phrases that many authors use, if it knows some
     """
 
     name: str
@@ -91,6 +97,15 @@ class Trained:
     max_source: int = 400
     card: str = ""
     text: TextModel = field(default_factory=TextModel)
+    thesaurus: KnownPhrases | None = None
+
+    def config(self) -> dict[str, Any]:
+        """How to generate, as plain data."""
+        known, search = self.thesaurus, asdict(self.options)
+        if known is None:
+            del search["thesaurus"]
+            return {"search": search}
+        return {"search": search, "thesaurus": asdict(known.manner)}
 
     def build(self) -> KeyphraseModel:
         """The model, with these very tensors."""

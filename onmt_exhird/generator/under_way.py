@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from onmt_exhird.generator.articles import Part, Stream, parts
 from onmt_exhird.generator.documents import Document
+from onmt_exhird.generator.thesaurus import Suggestion
 
 
 @dataclass
@@ -16,12 +17,14 @@ class Asked:
     number    in the order of arrival
     parts     that are read of it
     streams   what was written for each of them, by its place among them
+    suggested what a thesaurus has for it, the likeliest first
     """
 
     number: int
     document: Document
     parts: list[Part]
     streams: dict[int, Stream] = field(default_factory=dict)
+    suggested: Sequence[Suggestion] = ()
 
 
 @dataclass

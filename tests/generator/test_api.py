@@ -362,7 +362,7 @@ def test_of_several_parts_the_first_counts_most_and_others_must_agree() -> None:
         return {(text,): Keyphrase(text, None, False, score, ()) for text, score in scores.items()}
 
     found = vote([part(graph=0.3, tree=0.1), part(proof=0.9, heap=0.5), part(proof=0.7, graph=0.4), part(sort=1.0)])
-    assert [(phrase.text, phrase.score) for phrase in found] == [("graph", 0.4), ("proof", 0.9), ("tree", 0.1)]
+    assert [(phrase.text, phrase.score) for phrase in found.values()] == [("graph", 0.4), ("proof", 0.9), ("tree", 0.1)]
 
 
 def test_shows_itself_in_a_notebook_and_hides_no_markup() -> None:

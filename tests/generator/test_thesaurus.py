@@ -1,0 +1,203 @@
+"""Phrases that many authors use: added where they are likely enough, never twice, and kept in a folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from helpers.generator_models import SPECIALS, TOKENS, make, texts
+
+from onmt_exhird import KeyphraseGenerator, Keyphrases
+from onmt_exhird.cli import main
+from onmt_exhird.errors import ExhirdError
+from onmt_exhird.generator.folder import read_config, read_folder
+from onmt_exhird.generator.shortlist import shorten
+from onmt_exhird.generator.thesaurus import KnownPhrases, Manner
+from onmt_exhird.generator.trained import Trained
+from onmt_exhird.text import stem_words, tokenize
+
+PHRASES = ["machine learning", "graph theory", "deep learning", "trees", "linear models", "proof", "learning machines"]
+KEYS = {stem_words(phrase.split()) for phrase in PHRASES}
+
+
+def knowing(seed: int = 4, **manner: float) -> Trained:
+    """A model with a thesaurus of random vectors."""
+    torch.manual_seed(seed)
+    tensors = {
+        "words": torch.randn(len(TOKENS), 5),
+        "rarity": torch.tensor([0.0 if token in SPECIALS else 1.0 for token in TOKENS]),
+        "phrases": torch.randn(len(PHRASES), 5),
+        "bias": torch.randn(len(PHRASES)),
+    }
+    usual: dict[str, Any] = {"each": 1.0, "present": 0.3, "absent": 0.1, "most": 3}
+    return replace(make(), thesaurus=KnownPhrases(PHRASES, tensors, Manner(**usual | manner)))
+
+
+def split(ours: Keyphrases, alone: Keyphrases) -> list[Any]:
+    """What was added to what the decoder alone writes, which comes first."""
+    assert ours[: len(alone)] == tuple(alone)
+    return list(ours[len(alone) :])
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[tuple[Keyphrases, Keyphrases]]:
+    generator, documents = KeyphraseGenerator(knowing()), texts(60)
+    return list(zip(generator(documents), generator(documents, thesaurus=False), strict=True))
+
+
+def test_without_it_a_model_writes_what_it_wrote_before(answers: list[tuple[Keyphrases, Keyphrases]]) -> None:
+    assert [alone for _, alone in answers] == KeyphraseGenerator(make())(texts(60))
+
+
+def test_what_is_added_is_likely_known_and_no_duplicate(answers: list[tuple[Keyphrases, Keyphrases]]) -> None:
+    kinds = set()
+    for ours, alone in answers:
+        more = split(ours, alone)
+        assert [phrase.present for phrase in more] == sorted((phrase.present for phrase in more), reverse=True)
+        for phrase in more:
+            assert 1 >= phrase.score >= (0.3 if phrase.present else 0.1)
+            assert stem_words(phrase.text.split()) in KEYS
+            assert bool(phrase.spans) == phrase.present == (phrase.surface is not None)
+            kinds.add(phrase.present)
+        stems = [stem_words(phrase.text.split()) for phrase in ours]
+        assert len(stems) == len(set(stems))
+    assert kinds == {True, False}
+
+
+def test_the_likeliest_that_does_not_stand_in_a_text_is_added(answers: list[tuple[Keyphrases, Keyphrases]]) -> None:
+    """By the slow, obvious sum over one document: a probability of each phrase, times how many authors choose."""
+    trained = knowing(each=2.0, absent=0.0, most=20)
+    generator, text = KeyphraseGenerator(trained), "quiet parsing of sorting, quiet language"
+    known = trained.thesaurus
+    assert known is not None
+    weights = {word: 1.0 + (0.6931471805599453 if word == "quiet" else 0.0) for word in text.replace(",", "").split()}
+    vector = sum(weight * known.tensors["words"][TOKENS.index(word)] for word, weight in weights.items())
+    vector = vector / sum(weight**2 for weight in weights.values()) ** 0.5
+    chances = 2 * (known.tensors["phrases"] @ vector + known.tensors["bias"]).softmax(0)
+    result = generator(text, max_phrases=40)
+    more = split(result, generator(text, max_phrases=40, thesaurus=False))
+    expected = {phrase: min(1.0, float(chance)) for phrase, chance in zip(PHRASES, chances, strict=True)}
+    assert {phrase.text: phrase.score for phrase in more} == pytest.approx(expected, abs=1e-4)
+    assert [phrase.score for phrase in more] == sorted((phrase.score for phrase in more), reverse=True)
+
+
+def test_absent_ones_are_so_many_at_most_with_the_decoders_own() -> None:
+    generator = KeyphraseGenerator(knowing(absent=0.0, present=1.0, most=2))
+    for ours, alone in zip(generator(texts(40)), generator(texts(40), thesaurus=False), strict=True):
+        assert len(ours.absent) <= max(2, len(alone.absent))
+        assert len(ours.absent) == max(2, len(alone.absent)) or len(ours) == 20
+
+
+def test_batch_and_neighbours_change_nothing() -> None:
+    generator, documents = KeyphraseGenerator(knowing()), ["", *texts(70, longest=15), "!"]
+    alone = [generator(document) for document in documents]
+    for size in (7, 64):
+        together = list(generator.generate(documents, batch_size=size))
+        assert [result.texts for result in together] == [result.texts for result in alone]
+    assert not alone[0] and not alone[-1]
+
+
+def test_what_has_no_known_word_is_given_none() -> None:
+    generator = KeyphraseGenerator(knowing(absent=0.0))
+    assert generator("zuvoka rataku") == generator("zuvoka rataku", thesaurus=False)
+
+
+def test_of_a_long_document_its_beginning_counts() -> None:
+    generator = KeyphraseGenerator(replace(knowing(absent=0.0, present=1.0, most=99), max_source=60))
+    words = " ".join(texts(9)).split()
+    beginning, whole = " ".join(words[:60]), " ".join(words)
+    scores = {phrase.text: phrase.score for phrase in generator(beginning)}
+    more = split(generator(whole), generator(whole, thesaurus=False))
+    assert len(tokenize(beginning)) >= 60 and more
+    for phrase in more:
+        assert phrase.score == pytest.approx(scores[phrase.text], abs=0.02)
+
+
+def test_most_phrases_are_most_phrases() -> None:
+    generator = KeyphraseGenerator(knowing(absent=0.0, present=0.0, most=20))
+    assert {len(result) for result in generator(texts(20), max_phrases=3)} == {3}
+
+
+def test_a_wrong_option_is_told() -> None:
+    with pytest.raises(ExhirdError, match="thesaurus is 1; give true or false"):
+        KeyphraseGenerator(knowing())("graph", thesaurus=1)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16", "int8"])
+def test_a_folder_has_it(precision: str, tmp_path: Path) -> None:
+    trained = knowing()
+    KeyphraseGenerator(trained).save_pretrained(tmp_path / "first", precision)
+    config = read_config(tmp_path / "first")
+    assert config["format"] == 4 and config["search"]["thesaurus"] is True
+    assert config["thesaurus"] == {"each": 1.0, "present": 0.3, "absent": 0.1, "most": 3}
+    assert (tmp_path / "first" / "thesaurus.txt").read_text().splitlines() == PHRASES
+    again = read_folder(tmp_path / "first")
+    assert again.thesaurus is not None and trained.thesaurus is not None
+    for name, tensor in trained.thesaurus.tensors.items():
+        assert torch.allclose(again.thesaurus.tensors[name], tensor, atol=0 if precision == "float32" else 0.02)
+    KeyphraseGenerator(again).save_pretrained(tmp_path / "second", precision)
+    for path in (tmp_path / "first").iterdir():
+        assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+
+
+def test_a_folder_without_one_is_as_before(tmp_path: Path) -> None:
+    KeyphraseGenerator(make()).save_pretrained(tmp_path)
+    config = read_config(tmp_path)
+    assert config["format"] == 1 and "thesaurus" not in config and "thesaurus" not in config["search"]
+    assert not (tmp_path / "thesaurus.txt").exists()
+
+
+def test_what_was_altered_is_noticed(tmp_path: Path) -> None:
+    KeyphraseGenerator(knowing()).save_pretrained(tmp_path)
+    (tmp_path / "thesaurus.txt").write_text("\n".join([*PHRASES[:-1], "cheating"]) + "\n")
+    with pytest.raises(ExhirdError, match=r"thesaurus\.txt is not what config\.json says"):
+        read_folder(tmp_path)
+
+
+def test_tensors_must_fit() -> None:
+    trained = knowing()
+    known = trained.thesaurus
+    assert known is not None
+    for wrong in (
+        replace(known, phrases=PHRASES[:-1]),
+        replace(known, tensors=known.tensors | {"more": torch.ones(1)}),
+    ):
+        with pytest.raises(ExhirdError, match="do not fit"):
+            KeyphraseGenerator(replace(trained, thesaurus=wrong))
+
+
+def test_a_shortlist_changes_nothing_in_it() -> None:
+    trained = knowing(absent=0.0, present=0.0, most=99)
+    short = shorten(trained, ["learning", "tree"])
+    for document in texts(10):
+        pairs = (
+            {phrase.text: phrase.score for phrase in KeyphraseGenerator(one)(document)} for one in (trained, short)
+        )
+        whole, less = pairs
+        both = (whole.keys() & less.keys()) & set(PHRASES)
+        assert both
+    known, moved = trained.thesaurus, short.thesaurus
+    assert known is not None and moved is not None
+    for number, token in enumerate(short.tokens):
+        assert torch.equal(moved.tensors["words"][number], known.tensors["words"][TOKENS.index(token)])
+        assert moved.tensors["rarity"][number] == known.tensors["rarity"][TOKENS.index(token)]
+
+
+def test_the_command_can_do_without(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    KeyphraseGenerator(knowing()).save_pretrained(tmp_path / "model")
+    file = tmp_path / "texts.jsonl"
+    file.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts(9)))
+    found = []
+    for options in ([], ["--no-thesaurus"]):
+        assert main(["generate", str(file), "--model", str(tmp_path / "model"), *options]) == 0
+        found.append([json.loads(line)["keyphrases"] for line in capsysbinary.readouterr().out.splitlines()])
+    generator = KeyphraseGenerator(knowing())
+    for answers, options in zip(found, ({}, {"thesaurus": False}), strict=True):
+        assert [[one["text"] for one in answer] for answer in answers] == [
+            result.texts for result in generator(texts(9), **options)
+        ]
+    assert found[0] != found[1]

@@ -1,0 +1,124 @@
+"""Teaching a thesaurus: the commonest phrases, whatever their form, and the words that speak for them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from random import Random
+from types import ModuleType
+
+import pytest
+import torch
+from helpers.files import load_tool, write_lines
+from helpers.generator_models import TOKENS, make
+
+from onmt_exhird import KeyphraseGenerator
+from onmt_exhird.generator.folder import read_folder
+
+FIRST, SECOND = "graph graphs tree trees sorting proof".split(), "neural deep network language parsing".split()
+OTHERS = "of the a in we fast linear quiet".split()
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    return load_tool("thesaurus")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, and two hundred documents on two subjects, each with a phrase that stands in none."""
+    path = tmp_path_factory.mktemp("thesaurus")
+    KeyphraseGenerator(make()).save_pretrained(path / "model")
+    random, sources, targets = Random(1), [], []
+    for number in range(200):
+        words = (FIRST, SECOND)[number % 2]
+        sources.append(" ".join([*random.choices(words, k=3), "<sep>", *random.choices(words + OTHERS, k=9)]))
+        absent = (("colouring", "Colouring"), ("machine learning", "machine learnings"))[number % 2][number % 40 > 30]
+        targets.append(f"<p_start> {words[0]} ; <a_start> {absent.lower()} ; <a_start> alone{number} ;")
+    write_lines(path / "train.src", sources)
+    write_lines(path / "train.tgt", targets)
+    return path
+
+
+def call(tool: ModuleType, folder: Path, *more: str) -> int:
+    fixed = ["--model", str(folder / "model"), "--data", str(folder / "train"), "--output", str(folder / "knowing")]
+    return tool.main([*fixed, *"--batch-size 20 --passes 20 --size 6 --rate 0.05 --dropout 0".split(), *more])
+
+
+def test_it_learns_which_words_speak_for_a_phrase(
+    tool: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(tool, folder, "--absent", "0.2", "--most-absent", "99") == 0
+    printed = capsys.readouterr().out
+    assert "phrases      4, of which the last is in 100" in printed and "minutes left" in printed
+    trained = read_folder(folder / "knowing")
+    known = trained.thesaurus
+    assert known is not None and sorted(known.phrases) == ["colouring", "graph", "machine learning", "neural"]
+    assert known.manner.each == 2.0 and (known.manner.absent, known.manner.most) == (0.2, 99)
+    generator = KeyphraseGenerator(trained)
+    for text, right, wrong in (
+        ("sorting of trees", "colouring", "machine learning"),
+        ("deep parsing", "machine learning", "colouring"),
+    ):
+        more = [*generator(text)][len(generator(text, thesaurus=False)) :]
+        scores = {phrase.text: phrase.score for phrase in more}
+        assert scores[right] > 0.5 and wrong not in scores
+        assert "graph" not in scores or right == "colouring"
+
+
+def test_the_decoder_stays_as_it_is(tool: ModuleType, folder: Path) -> None:
+    assert call(tool, folder, "--passes", "1", "--precision", "float32") == 0
+    for name, tensor in read_folder(folder / "knowing").tensors.items():
+        assert torch.equal(tensor, make().tensors[name])
+
+
+def test_the_same_seed_gives_the_same_bytes(tool: ModuleType, folder: Path) -> None:
+    found = []
+    for seed in ("3", "3", "4"):
+        assert call(tool, folder, "--passes", "2", "--seed", seed) == 0
+        found.append((folder / "knowing" / "model.safetensors").read_bytes())
+    assert found[0] == found[1] != found[2]
+
+
+def test_phrases_are_counted_by_stems_and_written_as_most_write_them(tool: ModuleType) -> None:
+    chosen = [{("graph",): "graphs"}, {("graph",): "graph"}, {("graph",): "graphs", ("tree",): "tree"}, {("a",): "a"}]
+    assert tool.choose(chosen, rarest=1, most=2) == (["graphs", "tree"], [3, 1], {("graph",): 0, ("tree",): 1})
+    assert tool.choose(chosen, rarest=2, most=9).written == ["graphs"]
+
+
+def test_phrases_with_numbers_or_unknown_words_are_left_out(tool: ModuleType) -> None:
+    stream = "<p_start> graph networks ; <a_start> <digit> trees ; <a_start> <unk> ;"
+    assert tool.read_phrases(stream, make()) == {("graph", "network"): "graph networks"}
+
+
+def test_rarity_is_of_words_only(tool: ModuleType) -> None:
+    documents = [
+        torch.tensor([TOKENS.index(word) for word in text.split()]) for text in ("graph graph ,", "graph tree <digit>")
+    ]
+    found = dict(zip(TOKENS, tool.rarity(documents, TOKENS).tolist(), strict=True))
+    assert found["graph"] == pytest.approx(0) and found["tree"] == pytest.approx(math.log(3 / 2))
+    assert found["proof"] == pytest.approx(math.log(3)) and found[","] == found["<digit>"] == found["<unk>"] == 0
+
+
+def test_the_loss_is_that_of_the_obvious_sum(tool: ModuleType) -> None:
+    torch.manual_seed(1)
+    logits, chosen = torch.randn(3, 5), [torch.tensor([1, 4]), torch.tensor([]), torch.tensor([0])]
+    chances = logits.softmax(1)
+    expected = -(chances[0, 1].log() + chances[0, 4].log() + chances[2, 0].log()) / 3
+    assert float(tool.loss_of(logits, chosen)) == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_every_document_is_in_a_batch_of_each_pass(tool: ModuleType) -> None:
+    lesson = tool.Lesson(
+        [(torch.tensor([n]), torch.ones(1)) for n in range(12)], [torch.tensor([n]) for n in range(12)]
+    )
+    batches = lesson.batches(4, seed=1)
+    passes = [[int(ids) for _ in range(3) for ids, _ in next(batches)[0]] for _ in range(2)]
+    assert sorted(passes[0]) == sorted(passes[1]) == list(range(12)) and passes[0] != passes[1]
+
+
+def test_a_mistake_is_a_sentence(tool: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(tool, folder, "--rarest", "1000") == 2
+    assert "no phrase is in 1000 documents" in capsys.readouterr().err
+    assert tool.main(["--model", "nowhere", "--data", "x", "--output", "y"]) == 2
+    assert "there is no model 'nowhere'" in capsys.readouterr().err
