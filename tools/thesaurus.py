@@ -1,11 +1,12 @@
 """Teach a model which phrases many authors use, and what words of a document speak for them.
 
-    python tools/thesaurus.py --model my-model --data data/train --output my-model-that-knows --precision float16
+    python tools/thesaurus.py --model my-model --data data/train --valid data/valid --output my-model-that-knows
 
 Of the phrases that authors chose for the documents of --data, that is of PREFIX.src and PREFIX.tgt of exhird prepare,
 the commonest are learned: a vector of each, and one of each word of the model's vocabulary, such that the words of a
-document make its authors' phrases likely (onmt_exhird/nn/thesaurus.py). A generator adds those that are likely enough
-to what the decoder has written; how likely that is can be chosen. The decoder stays as it is.
+document make its authors' phrases likely (onmt_exhird/nn/thesaurus.py). From the documents of --valid, which must be
+others, it is learned how likely a phrase is that the decoder has not written. A generator adds those that are likely
+enough. The decoder stays as it is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -30,6 +31,7 @@ from onmt_exhird.text import stem_words
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from onmt_exhird.generator.thesaurus import Chance
     from onmt_exhird.generator.trained import Trained
     from onmt_exhird.nn.thesaurus import Thesaurus
 
@@ -37,6 +39,10 @@ RISING = 100  # steps in which the rate rises
 CONSTANT = 0.4  # of all steps; from then on it falls to nothing
 SHOWN_EVERY = 100
 MEMORY = 0.98  # of the loss that is shown
+DOUBT = 5  # documents in which a phrase stood and was not chosen, beside those that there are
+NEWTON = 30  # steps
+PULL = 0.01  # to zero, lest few cases say too much
+LIKELIEST = 100  # phrases of a document that the chances are learned from
 NO_WORDS = {*STRUCTURE, DIGIT, SEPARATOR, UNK}
 Stems = tuple[str, ...]
 
@@ -102,30 +108,72 @@ def rarity(documents: Sequence[Tensor], tokens: Sequence[str]) -> Tensor:
     return ((1 + len(documents)) / (1 + having)).log() * torch.tensor(is_word)
 
 
+def keyness(sources: Sequence[Sequence[str]], chosen: Sequence[Collection[Stems]], known: Known) -> Tensor:
+    """Of each phrase, the log odds that authors chose it where it stands in their document.
+
+    sources   the documents' stems
+    """
+    import torch
+
+    longest: dict[str, int] = defaultdict(int)  # phrases with a first word
+    for stems in known.numbers:
+        longest[stems[0]] = max(longest[stems[0]], len(stems))
+    standing, right = torch.zeros(len(known.written)), torch.zeros(len(known.written))
+    for words, own in tqdm(zip(sources, chosen, strict=True), "keyness", len(chosen), unit=" documents", disable=None):
+        runs = {
+            tuple(words[place : place + length])
+            for place, word in enumerate(words)
+            for length in range(1, longest.get(word, 0) + 1)
+        }
+        found = [(known.numbers[run], run in own) for run in runs if run in known.numbers]
+        standing[[number for number, _ in found]] += 1
+        right[[number for number, is_right in found if is_right]] += 1
+    return ((right + 0.5) / (standing - right + DOUBT)).log()
+
+
 def prepare(args: argparse.Namespace, trained: Trained) -> tuple[Known, Thesaurus, Lesson]:
     """The phrases to learn, a thesaurus that knows nothing of them but how common they are, and what to learn from."""
     import torch
 
-    from onmt_exhird.nn.thesaurus import Thesaurus, title_length
+    from onmt_exhird.nn.thesaurus import Thesaurus
 
-    pairs = [pair for prefix in args.data for pair in read_pairs(prefix)]
+    pairs = read_all(args.data)
     chosen = [read_phrases(stream, trained) for _, stream in tqdm(pairs, "phrases", unit=" documents", disable=None)]
     known = choose(chosen, args.rarest, args.most)
     print(
         f"documents    {len(pairs):,}\nphrases      {len(known.written):,}, of which the last is in {known.counts[-1]}"
     )
-    ids = {token: number for number, token in enumerate(trained.tokens)}
-    documents = [torch.tensor([ids[word] for word in source.split() if word in ids]) for source, _ in pairs]
-
+    documents = as_ids(pairs, trained)
     torch.manual_seed(args.seed)
     thesaurus = Thesaurus(len(trained.tokens), len(known.written), args.size)
     thesaurus.bias.data[:] = (torch.tensor(known.counts) / sum(known.counts)).log()
     thesaurus.rarity[:] = rarity(documents, trained.tokens)
-    separator = ids.get(SEPARATOR)
-    shown = tqdm(documents, "words", unit=" documents", disable=None)
-    bags = [thesaurus.bag(one, title_length(one, separator)) for one in shown]
+    stems = [stem_words(trained.text.join(source.split()), trained.text.rules) for source, _ in pairs]
+    thesaurus.keyness[:] = keyness(stems, chosen, known)
     numbers = [torch.tensor([known.numbers[stems] for stems in one if stems in known.numbers]) for one in chosen]
-    return known, thesaurus, Lesson(bags, numbers)
+    return known, thesaurus, Lesson(bags_of(documents, thesaurus, trained), numbers)
+
+
+def read_all(prefixes: Sequence[str]) -> list[tuple[str, str]]:
+    return [pair for prefix in prefixes for pair in read_pairs(prefix)]
+
+
+def as_ids(pairs: Sequence[tuple[str, str]], trained: Trained) -> list[Tensor]:
+    """Documents as the numbers of those of their words that the model knows."""
+    import torch
+
+    ids = {token: number for number, token in enumerate(trained.tokens)}
+    return [
+        torch.tensor([ids[word] for word in source.split() if word in ids], dtype=torch.long) for source, _ in pairs
+    ]
+
+
+def bags_of(documents: Sequence[Tensor], thesaurus: Thesaurus, trained: Trained) -> list[tuple[Tensor, Tensor]]:
+    from onmt_exhird.nn.thesaurus import title_length
+
+    separator = trained.tokens.index(SEPARATOR) if SEPARATOR in trained.tokens else None
+    shown = tqdm(documents, "words", unit=" documents", disable=None)
+    return [thesaurus.bag(one, title_length(one, separator)) for one in shown]
 
 
 def rate_at(step: int, steps: int, rate: float) -> float:
@@ -166,17 +214,75 @@ def learn(args: argparse.Namespace, thesaurus: Thesaurus, lesson: Lesson) -> Non
             print(f"{step + 1}/{steps}  loss {shown:.3f}  {minutes:.0f} minutes left", flush=True)
 
 
+class Cases(NamedTuple):
+    """Phrases that the thesaurus has for documents and the decoder has not written: what is known of each (n, 3), a 1
+    at last, and whether authors chose it (n).
+    """
+
+    facts: Tensor
+    right: Tensor
+
+
+def cases(pairs: Sequence[tuple[str, str]], trained: Trained, known: Known, thesaurus: Thesaurus) -> dict[bool, Cases]:
+    """Of some documents, by whether a phrase stands in its document."""
+    import torch
+
+    from onmt_exhird.generator.api import KeyphraseGenerator
+    from onmt_exhird.generator.documents import read_document
+    from onmt_exhird.generator.phrases import Reader
+
+    rules = trained.text.rules
+    documents = [tuple(source.split(f" {SEPARATOR} ", 1)) if SEPARATOR in source else source for source, _ in pairs]
+    answers = KeyphraseGenerator(trained).generate(documents, thesaurus=False)
+    bags = bags_of(as_ids(pairs, trained), thesaurus, trained)
+    stems = list(known.numbers)
+    facts: dict[bool, list[list[float]]] = {True: [], False: []}
+    right: dict[bool, list[bool]] = {True: [], False: []}
+    shown = tqdm(documents, "chances", unit=" documents", disable=None)
+    for document, (_, stream), bag, answer in zip(shown, pairs, bags, answers, strict=True):
+        own, reader = read_phrases(stream, trained), Reader(read_document(document, rules), rules)
+        written = {stem_words(phrase.text.split(), rules) for phrase in answer}
+        log_probs = thesaurus.logits(thesaurus.vectors([bag])).log_softmax(1)[0]
+        for number in log_probs.topk(min(LIKELIEST, len(stems))).indices.tolist():
+            if stems[number] not in written:
+                kind = bool(reader.occurrences(stems[number]))
+                facts[kind].append([float(log_probs[number]), float(thesaurus.keyness[number]), 1.0])
+                right[kind].append(stems[number] in own)
+    return {
+        kind: Cases(torch.tensor(facts[kind]).double().reshape(-1, 3), torch.tensor(right[kind]).double())
+        for kind in facts
+    }
+
+
+def chance(some: Cases, least: float) -> Chance:
+    """What makes the right ones of some cases likely: logistic regression, by Newton's method."""
+    import torch
+
+    from onmt_exhird.generator.thesaurus import Chance
+
+    weights = torch.zeros(3).double()
+    for _ in range(NEWTON):
+        likely = (some.facts @ weights).sigmoid()
+        slope = some.facts.T @ (likely - some.right) + PULL * weights
+        curve = (some.facts.T * (likely * (1 - likely))) @ some.facts + PULL * torch.eye(3).double()
+        weights -= torch.linalg.solve(curve, slope)
+    return Chance(*(round(float(weight), 4) for weight in weights), least)
+
+
 def teach(args: argparse.Namespace) -> None:
     from onmt_exhird.generator.folder import write_folder
     from onmt_exhird.generator.loading import load
     from onmt_exhird.generator.thesaurus import KnownPhrases, Manner
 
     trained = load(args.model)
+    valid = read_all(args.valid)
     known, thesaurus, lesson = prepare(args, trained)
     learn(args, thesaurus, lesson)
-    each = sum(map(len, lesson.chosen)) / len(lesson.chosen)
-    manner = Manner(round(each, 3), args.present, args.absent, args.most_absent)
+    found = cases(valid, trained, known, thesaurus.requires_grad_(False))
+    present, absent = (chance(found[kind], least) for kind, least in ((True, args.present), (False, args.absent)))
+    print(f"present      {present}\nabsent       {absent}")
     tensors = {name: tensor.detach() for name, tensor in thesaurus.state_dict().items()}
+    manner = Manner(present, absent, args.most_absent)
     trained = replace(trained, thesaurus=KnownPhrases(known.written, tensors, manner))
     write_folder(trained, args.output, args.precision)
     print(f"written      {args.output}")
@@ -186,11 +292,18 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="thesaurus.py",
         description="Teach a model the phrases that many authors use.",
-        epilog="example: python tools/thesaurus.py --model my-model --data data/train --output my-model-that-knows",
+        epilog="example: python tools/thesaurus.py --model my-model --data train --valid valid --output knowing",
     )
     add = parser.add_argument
     add("--model", required=True, metavar="M", help="a model folder, a .pt of onmt_train, or an installed model's name")
     add("--data", nargs="+", required=True, metavar="PREFIX", help="of files of exhird prepare: PREFIX.src, PREFIX.tgt")
+    add(
+        "--valid",
+        nargs="+",
+        required=True,
+        metavar="PREFIX",
+        help="likewise, of documents that no model has learned from",
+    )
     add("--output", type=Path, required=True, metavar="DIR", help="the model folder to write")
     add("--precision", choices=("float32", "float16", "int8"), default="float16", help="default: %(default)s")
     add(
@@ -201,16 +314,16 @@ def build_parser() -> argparse.ArgumentParser:
         help="documents with a phrase, at least; default: %(default)s",
     )
     add("--most", type=positive, default=20_000, metavar="N", help="phrases, the commonest; default: %(default)s")
-    add("--size", type=positive, default=128, metavar="N", help="of a vector; default: %(default)s")
-    add("--passes", type=float, default=4.0, metavar="X", help="over the documents; default: %(default)s")
+    add("--size", type=positive, default=256, metavar="N", help="of a vector; default: %(default)s")
+    add("--passes", type=float, default=3.0, metavar="X", help="over the documents; default: %(default)s")
     add("--batch-size", type=positive, default=512, metavar="N", help="default: %(default)s")
     add("--rate", type=float, default=3e-3, metavar="X", help="of Adam; default: %(default)s")
-    add("--dropout", type=share, default=0.2, metavar="X", help="of documents' vectors; default: %(default)s")
+    add("--dropout", type=share, default=0.3, metavar="X", help="of documents' vectors; default: %(default)s")
     add("--seed", type=int, default=1, metavar="N", help="default: %(default)s")
     add = parser.add_argument_group("what a generator adds").add_argument
-    add("--present", type=share, default=0.35, metavar="X", help="from this score on; default: %(default)s")
-    add("--absent", type=share, default=0.05, metavar="X", help="likewise, not in the text; default: %(default)s")
-    add("--most-absent", type=positive, default=2, metavar="N", help="with the decoder's own; default: %(default)s")
+    add("--present", type=share, default=0.17, metavar="X", help="what is as likely as this; default: %(default)s")
+    add("--absent", type=share, default=0.04, metavar="X", help="likewise, not in the text; default: %(default)s")
+    add("--most-absent", type=positive, default=4, metavar="N", help="with the decoder's own; default: %(default)s")
     return parser
 
 

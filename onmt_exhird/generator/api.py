@@ -188,8 +188,8 @@ class KeyphraseGenerator:
             for asked, streams in under_way.finished():
                 reader = Reader(asked.document, self._text.rules)
                 phrases = articles.merge(reader, streams)
-                if suggesting is not None:
-                    phrases |= suggesting.added(reader, phrases, asked.suggested)
+                if suggesting is not None and asked.suggested is not None:
+                    phrases = suggesting.settle(reader, phrases, asked.suggested)
                 kept = list(phrases.values())[: options.max_phrases]
                 yield asked.number, articles.answer(asked.document, asked.parts, kept, attention)
 

@@ -167,7 +167,7 @@ def read_folder(folder: Path) -> Trained:
         if THESAURUS in files:
             of_it = [name for name in tensors if name.startswith(OF_THESAURUS)]
             own = {name.removeprefix(OF_THESAURUS): tensors.pop(name) for name in of_it}
-            thesaurus = KnownPhrases(_lines(files[THESAURUS]), own, Manner(**config["thesaurus"]))
+            thesaurus = KnownPhrases(_lines(files[THESAURUS]), own, Manner.of(config["thesaurus"]))
         return Trained(
             name=str(config["name"]),
             architecture=Architecture(**config["architecture"]),

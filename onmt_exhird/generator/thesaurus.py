@@ -1,41 +1,64 @@
 """Phrases that many authors use, added to what the decoder has written where a document's words speak for them.
 
-The decoder writes what a document says; of the phrases that do not stand in it, authors choose a few of many that would
-fit. What others chose for documents with such words is a better guess, and costs little (RESULTS.md).
+The decoder writes what a document says, and misses some of it; of the phrases that do not stand in a document, authors
+choose a few of many that would fit. What others chose for documents with such words is a good guess of both, and costs
+little (RESULTS.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator.phrases import ByStems, Raw, Reader
+from onmt_exhird.generator.results import Keyphrase
 from onmt_exhird.nn.thesaurus import Thesaurus, title_length
 from onmt_exhird.search.sources import Sources
 from onmt_exhird.text import stem_words
 
 TOGETHER = 64  # documents whose logits are in memory at once
-LOOKED_AT = 30  # phrases of a document, the likeliest
+LOOKED_AT = 60  # phrases of a document, the likeliest of either kind
+
+
+@dataclass(frozen=True)
+class Chance:
+    """How likely it is that authors chose a phrase: log odds, linear in what is known of it.
+
+    by_words     times log P of the phrase, given the document's words
+    by_keyness   times the phrase's keyness
+    least        how likely it must be to be added
+    """
+
+    by_words: float
+    by_keyness: float
+    offset: float
+    least: float
+
+    def __call__(self, log_probs: Tensor, keyness: Tensor) -> Tensor:
+        return (self.by_words * log_probs + self.by_keyness * keyness + self.offset).sigmoid()
 
 
 @dataclass(frozen=True)
 class Manner:
     """When a phrase is added.
 
-    each      phrases of the thesaurus that the authors of a document chose, on average
-    present   how likely one must be that stands in the document
-    absent    and one that does not
-    most      of those that do not stand in it, with the decoder's own
+    present       of phrases that stand in a document
+    absent        of those that do not
+    most_absent   of these, with the decoder's own
     """
 
-    each: float
-    present: float
-    absent: float
-    most: int
+    present: Chance
+    absent: Chance
+    most_absent: int
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> Manner:
+        """The inverse of `dataclasses.asdict`."""
+        return cls(Chance(**config["present"]), Chance(**config["absent"]), int(config["most_absent"]))
 
 
 @dataclass(frozen=True)
@@ -53,9 +76,10 @@ class KnownPhrases:
     def build(self, vocab_size: int) -> Thesaurus:
         sizes = {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
         count, size = len(self.phrases), sizes.get("words", (0, 0))[-1]
-        if sizes != {"words": (vocab_size, size), "rarity": (vocab_size,), "phrases": (count, size), "bias": (count,)}:
+        of_words = {"words": (vocab_size, size), "rarity": (vocab_size,)}
+        if sizes != of_words | {"phrases": (count, size), "bias": (count,), "keyness": (count,)}:
             raise ExhirdError(
-                f"the tensors of the thesaurus do not fit {count:,} phrases, {vocab_size:,} words: {sizes}"
+                f"the tensors of the thesaurus do not fit {count:,} phrases and {vocab_size:,} words: {sizes}"
             )
         return Thesaurus.of(self.tensors)
 
@@ -66,10 +90,11 @@ class KnownPhrases:
 
 
 class Suggestion(NamedTuple):
-    """A phrase of the thesaurus, and how likely it is one of a document's authors."""
+    """A phrase of the thesaurus, and how likely it is one of a document's authors if it stands there, and if not."""
 
     words: tuple[str, ...]
-    score: float
+    if_present: float
+    if_absent: float
 
 
 class Suggesting:
@@ -77,34 +102,50 @@ class Suggesting:
 
     def __init__(self, known: KnownPhrases, vocab_size: int, separator: int | None) -> None:
         self.manner = known.manner
-        self._thesaurus = known.build(vocab_size)
+        self.thesaurus = known.build(vocab_size)
         self._phrases = [tuple(phrase.split()) for phrase in known.phrases]
+        self._known = set(known.phrases)
         self._separator = separator
-        self._least = min(known.manner.present, known.manner.absent)
 
-    def __call__(self, sources: Sources, rows: Sequence[int]) -> Iterator[list[Suggestion]]:
-        """For some of the documents, the likeliest first; none for one of whose words none is known."""
+    def __call__(self, sources: Sources, rows: Sequence[int]) -> Iterator[list[Suggestion] | None]:
+        """For some of the documents, those that are likely enough; None for one of whose words none is known."""
+        present, absent = self.manner.present, self.manner.absent
         for first in range(0, len(rows), TOGETHER):
             bags = [self._bag(sources.ids[row, : sources.lengths[row]].cpu()) for row in rows[first : first + TOGETHER]]
-            chances = self._thesaurus.logits(self._thesaurus.vectors(bags)).softmax(1) * self.manner.each
-            values, numbers = chances.topk(min(LOOKED_AT, len(self._phrases)), 1)
-            for bag, likely, which in zip(bags, values.tolist(), numbers.tolist(), strict=True):
-                found = zip(which, likely, strict=True) if len(bag[0]) else ()
-                yield [Suggestion(self._phrases[number], min(one, 1.0)) for number, one in found if one >= self._least]
+            log_probs = self.thesaurus.logits(self.thesaurus.vectors(bags)).log_softmax(1)
+            if_present, if_absent = (chance(log_probs, self.thesaurus.keyness) for chance in (present, absent))
+            worth = (if_present / present.least).maximum(if_absent / absent.least)
+            values, numbers = worth.topk(min(LOOKED_AT, len(self._phrases)), 1)
+            found = zip(bags, values.ge(1).sum(1).tolist(), numbers, if_present, if_absent, strict=True)
+            for bag, count, likely, *chances in found:
+                some = likely[:count]
+                columns = zip(some.tolist(), *(chance[some].tolist() for chance in chances), strict=True)
+                yield [Suggestion(self._phrases[number], *both) for number, *both in columns] if len(bag[0]) else None
 
-    def added(self, reader: Reader, written: ByStems, suggested: Iterable[Suggestion]) -> ByStems:
-        """Of what is suggested for a document, what is likely enough beside what was written; present phrases first."""
-        more: dict[bool, ByStems] = {True: {}, False: {}}  # by whether they stand in the document
-        room = self.manner.most - sum(not phrase.present for phrase in written.values())
-        for words, score in suggested:
+    def settle(self, reader: Reader, written: ByStems, suggested: Iterable[Suggestion]) -> ByStems:
+        """The phrases of a document: what was written for it, then what is added, present ones first.
+
+        Of an absent phrase that the thesaurus knows, it knows better than the decoder how likely it is.
+        """
+        more: dict[bool, list[tuple[float, tuple[str, ...], Keyphrase]]] = {True: [], False: []}
+        likely = set()
+        for words, if_present, if_absent in suggested:
             key = stem_words(words, reader.rules)
-            if key in written or (phrase := reader.keyphrase(Raw(words, 0, score))) is None:
-                continue
-            if score >= (self.manner.present if phrase.present else self.manner.absent) and (
-                phrase.present or len(more[False]) < room
-            ):
-                more[phrase.present][key] = phrase
-        return more[True] | more[False]
+            likely |= {key} if if_absent >= self.manner.absent.least else set()
+            places = reader.occurrences(key)
+            score, least = (if_present, self.manner.present.least) if places else (if_absent, self.manner.absent.least)
+            if key not in written and score >= least:
+                phrase = reader.keyphrase(Raw(words, 0, score))
+                if phrase is not None:
+                    more[phrase.present].append((-score, key, phrase))
+        kept = {
+            key: phrase
+            for key, phrase in written.items()
+            if phrase.present or key in likely or phrase.text not in self._known
+        }
+        room = max(0, self.manner.most_absent - sum(not phrase.present for phrase in kept.values()))
+        added = sorted(more[True]) + sorted(more[False])[:room]
+        return kept | {key: phrase for _, key, phrase in added}
 
     def _bag(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        return self._thesaurus.bag(ids, title_length(ids, self._separator))
+        return self.thesaurus.bag(ids, title_length(ids, self._separator))

@@ -17,14 +17,14 @@ class Asked:
     number    in the order of arrival
     parts     that are read of it
     streams   what was written for each of them, by its place among them
-    suggested what a thesaurus has for it, the likeliest first
+    suggested what a thesaurus has for it, the likeliest first, if it has been asked and knows any of its words
     """
 
     number: int
     document: Document
     parts: list[Part]
     streams: dict[int, Stream] = field(default_factory=dict)
-    suggested: Sequence[Suggestion] = ()
+    suggested: Sequence[Suggestion] | None = None
 
 
 @dataclass

@@ -21,6 +21,7 @@ class Thesaurus(nn.Module):
     rarity    (V)      0 for a token that says nothing of a document's subject
     phrases   (T, d)   vectors of the phrases
     bias      (T)
+    keyness   (T)      log odds that authors choose a phrase that stands in their document
     """
 
     def __init__(self, vocab_size: int, count: int, size: int) -> None:
@@ -29,7 +30,9 @@ class Thesaurus(nn.Module):
         self.register_buffer("rarity", torch.zeros(vocab_size))
         self.phrases = nn.Parameter(torch.randn(count, size) * 0.01)
         self.bias = nn.Parameter(torch.zeros(count))
+        self.register_buffer("keyness", torch.zeros(count))
         self.rarity: Tensor
+        self.keyness: Tensor
 
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor]) -> Thesaurus:

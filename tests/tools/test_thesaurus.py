@@ -41,8 +41,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def call(tool: ModuleType, folder: Path, *more: str) -> int:
-    fixed = ["--model", str(folder / "model"), "--data", str(folder / "train"), "--output", str(folder / "knowing")]
-    return tool.main([*fixed, *"--batch-size 20 --passes 20 --size 6 --rate 0.05 --dropout 0".split(), *more])
+    fixed = ["--model", str(folder / "model"), "--data", str(folder / "train"), "--valid", str(folder / "train")]
+    return tool.main(
+        [
+            *fixed,
+            "--output",
+            str(folder / "knowing"),
+            *"--batch-size 20 --passes 20 --size 6 --rate 0.05 --dropout 0".split(),
+            *more,
+        ]
+    )
 
 
 def test_it_learns_which_words_speak_for_a_phrase(
@@ -54,7 +62,7 @@ def test_it_learns_which_words_speak_for_a_phrase(
     trained = read_folder(folder / "knowing")
     known = trained.thesaurus
     assert known is not None and sorted(known.phrases) == ["colouring", "graph", "machine learning", "neural"]
-    assert known.manner.each == 2.0 and (known.manner.absent, known.manner.most) == (0.2, 99)
+    assert (known.manner.absent.least, known.manner.most_absent) == (0.2, 99)
     generator = KeyphraseGenerator(trained)
     for text, right, wrong in (
         ("sorting of trees", "colouring", "machine learning"),
@@ -100,6 +108,23 @@ def test_rarity_is_of_words_only(tool: ModuleType) -> None:
     assert found["proof"] == pytest.approx(math.log(3)) and found[","] == found["<digit>"] == found["<unk>"] == 0
 
 
+def test_keyness_is_how_often_what_stands_there_was_chosen(tool: ModuleType) -> None:
+    known = tool.Known(["graph tree", "tree", "proof"], [2, 1, 1], {("graph", "tree"): 0, ("tree",): 1, ("proof",): 2})
+    sources = [["a", "graph", "tree", "tree"], ["graph", "a", "tree"], ["graph", "tree"]]
+    chosen = [{("graph", "tree")}, {("tree",), ("proof",)}, {}]
+    expected = [math.log((1 + 0.5) / (1 + 5)), math.log((1 + 0.5) / (2 + 5)), math.log(0.5 / 5)]
+    assert tool.keyness(sources, chosen, known).tolist() == pytest.approx(expected)
+
+
+def test_chances_are_those_that_made_the_cases(tool: ModuleType) -> None:
+    torch.manual_seed(1)
+    facts = torch.cat([torch.randn(20_000, 2), torch.ones(20_000, 1)], 1).double()
+    right = (torch.rand(20_000) < (facts @ torch.tensor([0.5, -1.0, -2.0]).double()).sigmoid()).double()
+    found = tool.chance(tool.Cases(facts, right), 0.1)
+    assert (found.by_words, found.by_keyness, found.offset) == pytest.approx((0.5, -1.0, -2.0), abs=0.1)
+    assert found.least == 0.1
+
+
 def test_the_loss_is_that_of_the_obvious_sum(tool: ModuleType) -> None:
     torch.manual_seed(1)
     logits, chosen = torch.randn(3, 5), [torch.tensor([1, 4]), torch.tensor([]), torch.tensor([0])]
@@ -120,5 +145,5 @@ def test_every_document_is_in_a_batch_of_each_pass(tool: ModuleType) -> None:
 def test_a_mistake_is_a_sentence(tool: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(tool, folder, "--rarest", "1000") == 2
     assert "no phrase is in 1000 documents" in capsys.readouterr().err
-    assert tool.main(["--model", "nowhere", "--data", "x", "--output", "y"]) == 2
+    assert tool.main(["--model", "nowhere", "--data", "x", "--valid", "x", "--output", "y"]) == 2
     assert "there is no model 'nowhere'" in capsys.readouterr().err
