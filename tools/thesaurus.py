@@ -44,6 +44,7 @@ NEWTON = 30  # steps
 PULL = 0.01  # to zero, lest few cases say too much
 LIKELIEST = 100  # phrases of a document that the chances are learned from
 NO_WORDS = {*STRUCTURE, DIGIT, SEPARATOR, UNK}
+PLACEHOLDERS = ("na", "none", "other", "keywords")  # what stands in records where no phrase was given
 Stems = tuple[str, ...]
 
 
@@ -73,8 +74,8 @@ def choose(chosen: Sequence[dict[Stems, str]], rarest: int, most: int) -> Known:
 
 
 def read_phrases(stream: str, trained: Trained) -> dict[Stems, str]:
-    """The phrases of a stream, without those with numbers: which one it was is not known any more."""
-    found = (trained.text.join(phrase.words) for phrase in read_leniently(stream))
+    """The phrases of a stream, without placeholders and those with numbers: which one it was is not known any more."""
+    found = (trained.text.join(phrase.words) for phrase in read_leniently(stream) if phrase.text not in PLACEHOLDERS)
     return {stem_words(words, trained.text.rules): " ".join(words) for words in found if NO_WORDS.isdisjoint(words)}
 
 
@@ -115,16 +116,15 @@ def keyness(sources: Sequence[Sequence[str]], chosen: Sequence[Collection[Stems]
     """
     import torch
 
-    longest: dict[str, int] = defaultdict(int)  # phrases with a first word
-    for stems in known.numbers:
-        longest[stems[0]] = max(longest[stems[0]], len(stems))
+    beginnings = {stems[:length] for stems in known.numbers for length in range(1, len(stems) + 1)}
     standing, right = torch.zeros(len(known.written)), torch.zeros(len(known.written))
     for words, own in tqdm(zip(sources, chosen, strict=True), "keyness", len(chosen), unit=" documents", disable=None):
-        runs = {
-            tuple(words[place : place + length])
-            for place, word in enumerate(words)
-            for length in range(1, longest.get(word, 0) + 1)
-        }
+        runs = set()
+        for place in range(len(words)):
+            end = place + 1
+            while end <= len(words) and (run := tuple(words[place:end])) in beginnings:
+                runs.add(run)
+                end += 1
         found = [(known.numbers[run], run in own) for run in runs if run in known.numbers]
         standing[[number for number, _ in found]] += 1
         right[[number for number, is_right in found if is_right]] += 1
@@ -321,8 +321,8 @@ def build_parser() -> argparse.ArgumentParser:
     add("--dropout", type=share, default=0.3, metavar="X", help="of documents' vectors; default: %(default)s")
     add("--seed", type=int, default=1, metavar="N", help="default: %(default)s")
     add = parser.add_argument_group("what a generator adds").add_argument
-    add("--present", type=share, default=0.17, metavar="X", help="what is as likely as this; default: %(default)s")
-    add("--absent", type=share, default=0.04, metavar="X", help="likewise, not in the text; default: %(default)s")
+    add("--present", type=share, default=0.15, metavar="X", help="what is as likely as this; default: %(default)s")
+    add("--absent", type=share, default=0.025, metavar="X", help="likewise, not in the text; default: %(default)s")
     add("--most-absent", type=positive, default=4, metavar="N", help="with the decoder's own; default: %(default)s")
     return parser
 

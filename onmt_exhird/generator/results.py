@@ -71,9 +71,10 @@ class Keyphrase:
     text       readable, in lower case
     surface    as the document writes it where it stands first; None if it does not stand there
     present    whether it stands in the document, compared by stems
-    score      0 to 1, higher is better: the geometric mean of the probabilities of its words and of its end
+    score      0 to 1, higher is better: the geometric mean of the probabilities of its words and of its end; of a
+               phrase of the thesaurus, the probability that the authors chose it
     spans      every place where it stands: text[start:end] of the document
-    attention  if it was asked for
+    attention  if it was asked for, and the decoder wrote it
     """
 
     text: str
@@ -97,7 +98,7 @@ class Keyphrase:
 
 @dataclass(frozen=True)
 class Keyphrases(Sequence[Keyphrase]):
-    """The keyphrases of a document, in the order in which the model wrote them.
+    """The keyphrases of a document, in the order in which the model wrote them; last those of its thesaurus.
 
     document    the text that spans speak of; of a title and a body these, with a line break between them
     truncated   whether less than the whole document was read

@@ -7,6 +7,7 @@ little (RESULTS.md).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -21,7 +22,6 @@ from onmt_exhird.search.sources import Sources
 from onmt_exhird.text import stem_words
 
 TOGETHER = 64  # documents whose logits are in memory at once
-LOOKED_AT = 60  # phrases of a document, the likeliest of either kind
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,20 @@ class Chance:
     offset: float
     least: float
 
-    def __call__(self, log_probs: Tensor, keyness: Tensor) -> Tensor:
-        return (self.by_words * log_probs + self.by_keyness * keyness + self.offset).sigmoid()
+    def __post_init__(self) -> None:
+        if not 0 < self.least < 1:
+            raise ExhirdError(
+                f"phrases of a thesaurus that are as likely as {self.least} cannot be added: give 0.1, say"
+            )
+
+    @property
+    def threshold(self) -> float:
+        """The log odds of what is just likely enough."""
+        return math.log(self.least / (1 - self.least))
+
+    def of_keyness(self, keyness: Tensor) -> Tensor:
+        """The part of the log odds that no document changes."""
+        return self.by_keyness * keyness + self.offset
 
 
 @dataclass(frozen=True)
@@ -105,22 +117,27 @@ class Suggesting:
         self.thesaurus = known.build(vocab_size)
         self._phrases = [tuple(phrase.split()) for phrase in known.phrases]
         self._known = set(known.phrases)
+        self._chances = [
+            (chance.by_words, chance.of_keyness(self.thesaurus.keyness), chance.threshold)
+            for chance in (self.manner.present, self.manner.absent)
+        ]
         self._separator = separator
 
     def __call__(self, sources: Sources, rows: Sequence[int]) -> Iterator[list[Suggestion] | None]:
         """For some of the documents, those that are likely enough; None for one of whose words none is known."""
-        present, absent = self.manner.present, self.manner.absent
         for first in range(0, len(rows), TOGETHER):
             bags = [self._bag(sources.ids[row, : sources.lengths[row]].cpu()) for row in rows[first : first + TOGETHER]]
-            log_probs = self.thesaurus.logits(self.thesaurus.vectors(bags)).log_softmax(1)
-            if_present, if_absent = (chance(log_probs, self.thesaurus.keyness) for chance in (present, absent))
-            worth = (if_present / present.least).maximum(if_absent / absent.least)
-            values, numbers = worth.topk(min(LOOKED_AT, len(self._phrases)), 1)
-            found = zip(bags, values.ge(1).sum(1).tolist(), numbers, if_present, if_absent, strict=True)
-            for bag, count, likely, *chances in found:
-                some = likely[:count]
-                columns = zip(some.tolist(), *(chance[some].tolist() for chance in chances), strict=True)
-                yield [Suggestion(self._phrases[number], *both) for number, *both in columns] if len(bag[0]) else None
+            logits = self.thesaurus.logits(self.thesaurus.vectors(bags))
+            log_probs = logits.sub_(logits.logsumexp(1, keepdim=True))
+            enough = [slope * log_probs + fixed >= least for slope, fixed, least in self._chances]
+            documents, numbers = (enough[0] | enough[1]).nonzero().unbind(1)
+            values = log_probs[documents, numbers]
+            odds = [slope * values + fixed[numbers] for slope, fixed, _ in self._chances]
+            found: list[list[Suggestion]] = [[] for _ in bags]
+            columns = (documents, numbers, *(one.sigmoid() for one in odds))
+            for document, number, *chances in zip(*(column.tolist() for column in columns), strict=True):
+                found[document].append(Suggestion(self._phrases[number], *chances))
+            yield from (some if len(bag[0]) else None for some, bag in zip(found, bags, strict=True))
 
     def settle(self, reader: Reader, written: ByStems, suggested: Iterable[Suggestion]) -> ByStems:
         """The phrases of a document: what was written for it, then what is added, present ones first.

@@ -89,7 +89,7 @@ BROKEN = {
     "weights are altered": (lambda folder: flip(folder, "model.safetensors"), "another content"),
     "vocabulary is altered": (lambda folder: flip(folder, "vocab.txt"), "another content"),
     "weights are missing": (lambda folder: (folder / "model.safetensors").unlink(), "No such file"),
-    "another format": (lambda folder: edit(folder, format=4), "has format 4, and this version"),
+    "another format": (lambda folder: edit(folder, format=5), "has format 5, and this version"),
     "other text rules": (lambda folder: edit(folder, text_rules=7), "has text rules 7"),
     "sizes that do not fit": (
         lambda folder: edit(folder, architecture={"decoder": "exhird", "vocab_size": 45, "embedding_size": 8,

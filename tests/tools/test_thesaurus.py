@@ -94,8 +94,8 @@ def test_phrases_are_counted_by_stems_and_written_as_most_write_them(tool: Modul
     assert tool.choose(chosen, rarest=2, most=9).written == ["graphs"]
 
 
-def test_phrases_with_numbers_or_unknown_words_are_left_out(tool: ModuleType) -> None:
-    stream = "<p_start> graph networks ; <a_start> <digit> trees ; <a_start> <unk> ;"
+def test_phrases_with_numbers_or_unknown_words_and_placeholders_are_left_out(tool: ModuleType) -> None:
+    stream = "<p_start> graph networks ; <a_start> <digit> trees ; <a_start> <unk> ; <a_start> na ;"
     assert tool.read_phrases(stream, make()) == {("graph", "network"): "graph networks"}
 
 
