@@ -18,6 +18,14 @@ def describe_text(text: dict[str, Any]) -> str:
     return f"language {text['language']}, case: {text['case']}, accents: {text['accents']}, {digits}{pieces}"
 
 
+def describe_thesaurus(manner: dict[str, Any]) -> str:
+    """When a phrase is added, in a line."""
+    return (
+        f"adds phrases that many authors use: present ones from a chance of {manner['present']['least']} on, "
+        f"absent ones from {manner['absent']['least']} on, up to {manner['most_absent']} with the decoder's own"
+    )
+
+
 def write_card(config: dict[str, Any]) -> str:
     """A card of what is known; what is not is marked as missing, not invented."""
     architecture, search = config["architecture"], config["search"]
@@ -34,6 +42,7 @@ def write_card(config: dict[str, Any]) -> str:
         "documents": f"read up to {config['max_source']} tokens at a time",
         "search": f"window {window}, beam {search['beam_size']}, at most {search['max_phrases']} phrases "
         f"of {search['max_phrase_words']} words",
+        **({"thesaurus": describe_thesaurus(config["thesaurus"])} if "thesaurus" in config else {}),
     }
     lines = [f"# {config['name']}", "", "A keyphrase model for onmt_exhird.", "", "| | |", "|---|---|"]
     lines += [f"| {name} | {fact} |" for name, fact in facts.items()]

@@ -159,6 +159,8 @@ def test_a_folder_has_it(precision: str, tmp_path: Path) -> None:
     config = read_config(tmp_path / "first")
     assert config["format"] == 4 and config["search"]["thesaurus"] is True
     assert config["thesaurus"]["most_absent"] == 3
+    card = (tmp_path / "first" / "README.md").read_text()
+    assert "present ones from a chance of 0.4 on, absent ones from 0.15 on, up to 3" in card
     assert config["thesaurus"]["present"] == {"by_words": 1.0, "by_keyness": 0.7, "offset": 1.2, "least": 0.4}
     assert (tmp_path / "first" / "thesaurus.txt").read_text().splitlines() == PHRASES
     again = read_folder(tmp_path / "first")
