@@ -15,7 +15,10 @@ A model for abstracts of every science, with a recipe for hundreds of thousands 
   --exclude-titles FILE...  leave training documents out whose title is in these files (--valid and --test always count)
 $(training_usage run/science 3435)
 
-All else is as in recipes/custom/run.sh, which see. Benchmarks:
+All else is as in recipes/custom/run.sh, which see. Then the phrases that many authors use, for a model folder:
+  python tools/thesaurus.py --model CHECKPOINT.pt --data run/science/data/train --valid run/science/data/valid \\
+    --output my-model
+Benchmarks:
 recipes/inspec/run.sh, recipes/krapivin/run.sh, recipes/semeval/run.sh with --run run/science.
 Exit code: 0 all done, 1 a command failed, 2 a mistake in the call.
 TEXT
