@@ -189,7 +189,7 @@ def test_what_was_altered_is_noticed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("least", [0.0, 1.0, -0.1])
 def test_what_is_added_is_neither_certain_nor_impossible(least: float) -> None:
-    with pytest.raises(ExhirdError, match="give 0.1, say"):
+    with pytest.raises(ExhirdError, match=r"give 0\.1, say"):
         Chance(1.0, 1.0, 0.0, least)
 
 
