@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from reinforcement.files import read_pairs, write_near
+from reinforcement.files import read_all, write_near
 from reinforcement.index import Index
 from tqdm import tqdm
 
@@ -40,7 +40,7 @@ class Corpus(NamedTuple):
 
     @classmethod
     def read(cls, prefixes: Sequence[str]) -> Corpus:
-        pairs = [pair for prefix in prefixes for pair in read_pairs(prefix)]
+        pairs = read_all(prefixes)
         return cls(
             [_stems(source.split()) for source, _ in pairs],
             [[_stems(phrase.words) for phrase in read_leniently(stream)] for _, stream in pairs],

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from reinforcement.files import read_pairs
+from reinforcement.files import read_all
 from tqdm import tqdm
 
 from onmt_exhird.cli.values import positive, share
@@ -75,8 +75,11 @@ def choose(chosen: Sequence[dict[Stems, str]], rarest: int, most: int) -> Known:
 
 def read_phrases(stream: str, trained: Trained) -> dict[Stems, str]:
     """The phrases of a stream, without placeholders and those with numbers: which one it was is not known any more."""
-    found = (trained.text.join(phrase.words) for phrase in read_leniently(stream) if phrase.text not in PLACEHOLDERS)
-    return {stem_words(words, trained.text.rules): " ".join(words) for words in found if NO_WORDS.isdisjoint(words)}
+    return {
+        stem_words(phrase.words, trained.text.rules): phrase.text
+        for phrase in read_leniently(stream)
+        if phrase.text not in PLACEHOLDERS and NO_WORDS.isdisjoint(phrase.words)
+    }
 
 
 class Lesson(NamedTuple):
@@ -148,14 +151,10 @@ def prepare(args: argparse.Namespace, trained: Trained) -> tuple[Known, Thesauru
     thesaurus = Thesaurus(len(trained.tokens), len(known.written), args.size)
     thesaurus.bias.data[:] = (torch.tensor(known.counts) / sum(known.counts)).log()
     thesaurus.rarity[:] = rarity(documents, trained.tokens)
-    stems = [stem_words(trained.text.join(source.split()), trained.text.rules) for source, _ in pairs]
+    stems = [stem_words(source.split(), trained.text.rules) for source, _ in pairs]
     thesaurus.keyness[:] = keyness(stems, chosen, known)
     numbers = [torch.tensor([known.numbers[stems] for stems in one if stems in known.numbers]) for one in chosen]
     return known, thesaurus, Lesson(bags_of(documents, thesaurus, trained), numbers)
-
-
-def read_all(prefixes: Sequence[str]) -> list[tuple[str, str]]:
-    return [pair for prefix in prefixes for pair in read_pairs(prefix)]
 
 
 def as_ids(pairs: Sequence[tuple[str, str]], trained: Trained) -> list[Tensor]:
@@ -272,9 +271,13 @@ def chance(some: Cases, least: float) -> Chance:
 def teach(args: argparse.Namespace) -> None:
     from onmt_exhird.generator.folder import write_folder
     from onmt_exhird.generator.loading import load
-    from onmt_exhird.generator.thesaurus import KnownPhrases, Manner
+    from onmt_exhird.generator.thesaurus import Chance, KnownPhrases, Manner
 
+    for least in (args.present, args.absent):
+        Chance(0.0, 0.0, 0.0, least)  # a wrong one is told now, not when all is learned
     trained = load(args.model)
+    if trained.text.subwords is not None:
+        raise ExhirdError(f"{args.model} is a model of pieces of words: only one of words can have a thesaurus")
     valid = read_all(args.valid)
     known, thesaurus, lesson = prepare(args, trained)
     learn(args, thesaurus, lesson)

@@ -145,16 +145,18 @@ class Suggesting:
         Of an absent phrase that the thesaurus knows, it knows better than the decoder how likely it is.
         """
         more: dict[bool, list[tuple[float, tuple[str, ...], Keyphrase]]] = {True: [], False: []}
-        likely = set()
+        likely = set()  # of what was written
         for words, if_present, if_absent in suggested:
             key = stem_words(words, reader.rules)
-            likely |= {key} if if_absent >= self.manner.absent.least else set()
-            places = reader.occurrences(key)
-            score, least = (if_present, self.manner.present.least) if places else (if_absent, self.manner.absent.least)
-            if key not in written and score >= least:
-                phrase = reader.keyphrase(Raw(words, 0, score))
-                if phrase is not None:
-                    more[phrase.present].append((-score, key, phrase))
+            if key in written:
+                if if_absent >= self.manner.absent.least:
+                    likely.add(key)
+                continue
+            chance, score = (
+                (self.manner.present, if_present) if reader.occurrences(key) else (self.manner.absent, if_absent)
+            )
+            if score >= chance.least and (phrase := reader.keyphrase(Raw(words, 0, score))) is not None:
+                more[phrase.present].append((-score, key, phrase))
         kept = {
             key: phrase
             for key, phrase in written.items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -14,6 +15,8 @@ from helpers.generator_models import TOKENS, make
 
 from onmt_exhird import KeyphraseGenerator
 from onmt_exhird.generator.folder import read_folder
+from onmt_exhird.subwords import Subwords
+from onmt_exhird.textmodel import TextModel
 
 FIRST, SECOND = "graph graphs tree trees sorting proof".split(), "neural deep network language parsing".split()
 OTHERS = "of the a in we fast linear quiet".split()
@@ -145,5 +148,16 @@ def test_every_document_is_in_a_batch_of_each_pass(tool: ModuleType) -> None:
 def test_a_mistake_is_a_sentence(tool: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert call(tool, folder, "--rarest", "1000") == 2
     assert "no phrase is in 1000 documents" in capsys.readouterr().err
+    assert call(tool, folder, "--present", "0") == 2
+    assert "as likely as 0.0 cannot be added" in capsys.readouterr().err
     assert tool.main(["--model", "nowhere", "--data", "x", "--valid", "x", "--output", "y"]) == 2
     assert "there is no model 'nowhere'" in capsys.readouterr().err
+
+
+def test_a_model_of_pieces_of_words_is_refused(
+    tool: ModuleType, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pieces = replace(make(), text=TextModel(subwords=Subwords("sentencepiece", "unigram", b"")))
+    monkeypatch.setattr("onmt_exhird.generator.loading.load", lambda _: pieces)
+    assert call(tool, folder) == 2
+    assert "only one of words can have a thesaurus" in capsys.readouterr().err

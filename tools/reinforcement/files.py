@@ -22,6 +22,11 @@ def read_pairs(prefix: str) -> list[tuple[str, str]]:
     return list(zip(documents, streams, strict=True))
 
 
+def read_all(prefixes: Iterable[str]) -> list[tuple[str, str]]:
+    """Those of several prefixes, one after the other."""
+    return [pair for prefix in prefixes for pair in read_pairs(prefix)]
+
+
 def write_near(prefix: str, documents: Iterable[Mapping[str, float]]) -> Path:
     path = Path(f"{prefix}.near")
     path.write_text("".join(json.dumps(one, ensure_ascii=False) + "\n" for one in documents), encoding="utf-8")
