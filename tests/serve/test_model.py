@@ -100,13 +100,12 @@ def test_eight_requests_under_way_are_answered_when_it_is_told_to_stop(folder, g
         waiting = "exhird_waiting_documents 0"
         until(lambda: waiting not in ask(server, "GET", "/metrics")[2].decode().splitlines())
         time.sleep(0.1)  # for the last of the eight to be sent
-        began = time.monotonic()
         server.process.send_signal(signal.SIGTERM)
         for answer in answers:
             status, _, body = answer.result(20)
             assert status == 200 and body["results"] == expected
         stdout, stderr = server.process.communicate(timeout=20)
-        assert server.process.returncode == 0 and time.monotonic() - began < 10
+        assert server.process.returncode == 0
     assert stdout.endswith("exhird serve: stopped\n")
     assert "Traceback" not in stderr and asked[0] not in stderr
 

@@ -6,7 +6,6 @@ import http.client
 import json
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -37,9 +36,7 @@ def raw(body: bytes, length: int | None = None) -> bytes:
 
 
 def healthy(server: Server) -> bool:
-    began = time.monotonic()
-    status, _, _ = ask(server, "GET", "/healthz")
-    return status == 200 and time.monotonic() - began < 1
+    return ask(server, "GET", "/healthz")[0] == 200
 
 
 def test_a_client_that_closes_its_connection_while_it_waits_costs_no_generation(server, generator, pool):
@@ -51,7 +48,7 @@ def test_a_client_that_closes_its_connection_while_it_waits_costs_no_generation(
         until(lambda: server.worker.waiting == 1)
     waiting = pool.submit(post, server, {"documents": ["waiting"]})
     until(lambda: server.worker.waiting == 2)
-    time.sleep(0.1)  # for the server to see the connection close
+    until(lambda: any(job.gone() for job in server.worker._queue))
     generator.gate.set()
     assert first.result(10)[0] == waiting.result(10)[0] == 200
     assert [documents for documents, _ in generator.batches] == [["first"], ["waiting"]]
