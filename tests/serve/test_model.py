@@ -92,18 +92,24 @@ def test_the_model_is_told(server, generator):
     assert facts["config"] == json.loads(json.dumps(generator.config))
 
 
-def test_eight_requests_under_way_are_answered_when_it_is_told_to_stop(folder, generator):
+def test_eight_requests_that_wait_are_answered_when_it_is_told_to_stop(folder, generator):
     asked = texts(8)
     expected = [plain(result) for result in generator(asked, attention=True)]
-    with command("--model", folder) as server, ThreadPoolExecutor(8) as pool:
+
+    def waiting():
+        lines = ask(server, "GET", "/metrics")[2].decode().splitlines()
+        return int(next(line.split()[1] for line in lines if line.startswith("exhird_waiting_documents ")))
+
+    with command("--model", folder) as server, ThreadPoolExecutor(10) as pool:
+        before = [pool.submit(post, server, {"documents": texts(32), "beam_size": size}) for size in (9, 10)]
+        until(lambda: waiting() == 32)  # one is under way, the other waits, and so will all others
         answers = [pool.submit(post, server, {"documents": asked, "attention": True}) for _ in range(8)]
-        waiting = "exhird_waiting_documents 0"
-        until(lambda: waiting not in ask(server, "GET", "/metrics")[2].decode().splitlines())
-        time.sleep(0.1)  # for the last of the eight to be sent
+        until(lambda: waiting() >= 8 * 8)
         server.process.send_signal(signal.SIGTERM)
         for answer in answers:
             status, _, body = answer.result(20)
             assert status == 200 and body["results"] == expected
+        assert [answer.result(20)[0] for answer in before] == [200, 200]
         stdout, stderr = server.process.communicate(timeout=20)
         assert server.process.returncode == 0
     assert stdout.endswith("exhird serve: stopped\n")
