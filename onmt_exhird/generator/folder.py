@@ -36,30 +36,36 @@ THESAURUS = "thesaurus.txt"  # a phrase a line
 PRECISIONS = ("float32", "float16", "int8")
 IN_EIGHT_BITS = ("source_embedding.weight", "target_embedding.weight", "generator.weight")
 OF_THESAURUS = "thesaurus."  # what the names of its tensors begin with
-RATHER_SMALL = (f"{OF_THESAURUS}words", f"{OF_THESAURUS}phrases")  # in eight bits wherever not all is in 32
+RATHER_SMALL = (f"{OF_THESAURUS}signs", f"{OF_THESAURUS}phrases")  # in eight bits wherever not all is in 32
 SCALE = ".scale"  # beside a tensor in eight bits: what each row was divided by
 
 
 def compress(tensors: dict[str, Tensor], precision: str) -> dict[str, Tensor]:
     """Tensors as a folder has them: the tables of words in eight bits with a scale a row, or all in one precision."""
     if precision == "float32":
-        return {name: tensor.float().contiguous() for name, tensor in tensors.items()}
+        return {name: _as(torch.float32, tensor) for name, tensor in tensors.items()}
     small: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if name in RATHER_SMALL or (precision == "int8" and name in IN_EIGHT_BITS):
             scale = tensor.float().abs().amax(1, keepdim=True).clamp_min(1e-30) / 127  # (V, 1)
             small[name], small[name + SCALE] = (tensor / scale).round().to(torch.int8), scale
         else:
-            small[name] = tensor.to(torch.float16).contiguous()
+            small[name] = _as(torch.float16, tensor)
     return small
+
+
+def _as(kind: torch.dtype, tensor: Tensor) -> Tensor:
+    """Numbers in a precision; what counts something stays as it is."""
+    return tensor.to(kind if tensor.is_floating_point() else tensor.dtype).contiguous()
 
 
 def expand(small: dict[str, Tensor]) -> dict[str, Tensor]:
     """The inverse of `compress`, in full precision."""
-    tensors = {name: tensor.float() for name, tensor in small.items() if not name.endswith(SCALE)}
+    tensors = {name: _as(torch.float32, tensor) for name, tensor in small.items() if not name.endswith(SCALE)}
     for name in small:
         if name.endswith(SCALE):
-            tensors[name.removesuffix(SCALE)] *= small[name].float()
+            of = name.removesuffix(SCALE)
+            tensors[of] = small[of].float() * small[name].float()
     return tensors
 
 
