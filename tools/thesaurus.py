@@ -276,7 +276,7 @@ def teach(args: argparse.Namespace) -> None:
 
     for least in (args.present, args.absent):
         Chance(0.0, 0.0, 0.0, least)  # a wrong one is told now, not when all is learned
-    trained = load(args.model)
+    trained = replace(load(args.model), thesaurus=None)  # the decoder alone answers until there is a new one
     if trained.text.subwords is not None:
         raise ExhirdError(f"{args.model} is a model of pieces of words: only one of words can have a thesaurus")
     valid = read_all(args.valid)

@@ -83,6 +83,13 @@ def test_the_decoder_stays_as_it_is(tool: ModuleType, folder: Path) -> None:
         assert torch.equal(tensor, make().tensors[name])
 
 
+def test_a_model_that_has_one_is_given_the_new_one_instead(tool: ModuleType, folder: Path) -> None:
+    assert call(tool, folder, "--passes", "1") == 0
+    content = (folder / "knowing" / "model.safetensors").read_bytes()
+    assert call(tool, folder, "--passes", "1", "--model", str(folder / "knowing")) == 0
+    assert (folder / "knowing" / "model.safetensors").read_bytes() == content
+
+
 def test_the_same_seed_gives_the_same_bytes(tool: ModuleType, folder: Path) -> None:
     found = []
     for seed in ("3", "3", "4"):
