@@ -276,6 +276,8 @@ def teach(args: argparse.Namespace) -> None:
 
     for least in (args.present, args.absent):
         Chance(0.0, 0.0, 0.0, least)  # a wrong one is told now, not when all is learned
+    if args.size % 2:
+        raise ExhirdError(f"vectors of {args.size} cannot be written in four bits: give an even --size")
     trained = replace(load(args.model), thesaurus=None)  # the decoder alone answers until there is a new one
     if trained.text.subwords is not None:
         raise ExhirdError(f"{args.model} is a model of pieces of words: only one of words can have a thesaurus")
@@ -318,7 +320,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="documents with a phrase, at least; default: %(default)s",
     )
     add("--most", type=positive, default=20_000, metavar="N", help="phrases, the commonest; default: %(default)s")
-    add("--size", type=positive, default=184, metavar="N", help="of a vector; default: %(default)s")
+    add("--size", type=positive, default=256, metavar="N", help="of a vector, an even one; default: %(default)s")
     add("--passes", type=float, default=3.0, metavar="X", help="over the documents; default: %(default)s")
     add("--batch-size", type=positive, default=512, metavar="N", help="default: %(default)s")
     add("--rate", type=float, default=3e-3, metavar="X", help="of Adam; default: %(default)s")

@@ -30,10 +30,10 @@ def knowing(phrases: list[str] = PHRASES, present: float = 0.4, absent: float = 
     torch.manual_seed(4)
     stems = [stem_words((token,)) for token in TOKENS]
     tensors = {
-        "signs": torch.randn(len(TOKENS) + len(phrases), 5),
+        "signs": torch.randn(len(TOKENS) + len(phrases), 6),
         "rarity": torch.tensor([0.0 if token in SPECIALS else 1.0 for token in TOKENS] + [2.0] * len(phrases)),
         "roots": torch.tensor([stems.index(own) for own in stems], dtype=torch.int32),
-        "phrases": torch.randn(len(phrases), 5),
+        "phrases": torch.randn(len(phrases), 6),
         "bias": torch.randn(len(phrases)),
         "keyness": torch.randn(len(phrases)),
     }
@@ -173,10 +173,22 @@ def test_a_folder_has_it(precision: str, tmp_path: Path) -> None:
     assert again.thesaurus is not None and trained.thesaurus is not None
     assert again.thesaurus.manner == trained.thesaurus.manner
     for name, tensor in trained.thesaurus.tensors.items():
-        assert torch.allclose(again.thesaurus.tensors[name], tensor, atol=0 if precision == "float32" else 0.02)
+        table = name in ("signs", "phrases")  # in four bits: seven steps up to the largest of a row, rounded
+        error = tensor.abs().amax(1, keepdim=True) / 7 / 2 + 1e-6 if table else 1e-3 * tensor.abs()
+        assert again.thesaurus.tensors[name].dtype == tensor.dtype
+        assert bool(((again.thesaurus.tensors[name] - tensor).abs() <= error * (precision != "float32")).all())
     KeyphraseGenerator(again).save_pretrained(tmp_path / "second", precision)
     for path in (tmp_path / "first").iterdir():
         assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+
+
+def test_vectors_of_an_odd_size_are_not_written_in_four_bits(tmp_path: Path) -> None:
+    trained = knowing()
+    assert trained.thesaurus is not None
+    odd = {name: trained.thesaurus.tensors[name][:, :5] for name in ("signs", "phrases")}
+    known = replace(trained.thesaurus, tensors=trained.thesaurus.tensors | odd)
+    with pytest.raises(ExhirdError, match="vectors of 5 cannot be written in four bits"):
+        KeyphraseGenerator(replace(trained, thesaurus=known)).save_pretrained(tmp_path, "float16")
 
 
 def test_a_folder_without_one_is_as_before(tmp_path: Path) -> None:

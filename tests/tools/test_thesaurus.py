@@ -174,6 +174,8 @@ def test_a_mistake_is_a_sentence(tool: ModuleType, folder: Path, capsys: pytest.
     assert "no phrase is in 1000 documents" in capsys.readouterr().err
     assert call(tool, folder, "--present", "0") == 2
     assert "as likely as 0.0 cannot be added" in capsys.readouterr().err
+    assert call(tool, folder, "--size", "5") == 2
+    assert "give an even --size" in capsys.readouterr().err
     assert tool.main(["--model", "nowhere", "--data", "x", "--valid", "x", "--output", "y"]) == 2
     assert "there is no model 'nowhere'" in capsys.readouterr().err
 
