@@ -1,11 +1,10 @@
-"""Teach a model which phrases many authors use, and what in a document speaks for them.
+"""Teach a model which phrases many authors use, and what words of a document speak for them.
 
     python tools/thesaurus.py --model my-model --data data/train --valid data/valid --output my-model-that-knows
 
 Of the phrases that authors chose for the documents of --data, that is of PREFIX.src and PREFIX.tgt of exhird prepare,
-the commonest are learned: a vector of each, and one of each sign, that is of each word of the model's vocabulary and of
-each such phrase that stands in a text, such that the signs of a document make its authors' phrases likely
-(onmt_exhird/nn/thesaurus.py). From the documents of --valid, which must be
+the commonest are learned: a vector of each, and one of each word of the model's vocabulary, such that the words of a
+document make its authors' phrases likely (onmt_exhird/nn/thesaurus.py). From the documents of --valid, which must be
 others, it is learned how likely a phrase is that the decoder has not written. A generator adds those that are likely
 enough. The decoder stays as it is.
 """
@@ -16,7 +15,7 @@ import argparse
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from onmt_exhird.generator.thesaurus import Chance
     from onmt_exhird.generator.trained import Trained
-    from onmt_exhird.nn.thesaurus import Bag, Finder, Thesaurus
+    from onmt_exhird.nn.thesaurus import Thesaurus
 
 RISING = 100  # steps in which the rate rises
 CONSTANT = 0.4  # of all steps; from then on it falls to nothing
@@ -84,12 +83,12 @@ def read_phrases(stream: str, trained: Trained) -> dict[Stems, str]:
 
 
 class Lesson(NamedTuple):
-    """What is learned from: of each document its signs with their weights, and the numbers of its authors' phrases."""
+    """What is learned from: of each document its words with their weights, and the numbers of its phrases."""
 
-    bags: list[Bag]
+    bags: list[tuple[Tensor, Tensor]]
     chosen: list[Tensor]
 
-    def batches(self, size: int, seed: int) -> Iterator[tuple[list[Bag], list[Tensor]]]:
+    def batches(self, size: int, seed: int) -> Iterator[tuple[list[tuple[Tensor, Tensor]], list[Tensor]]]:
         """Without an end, all documents in a new order each time; the last few of each time are left out."""
         import torch
 
@@ -102,75 +101,78 @@ class Lesson(NamedTuple):
                 yield [self.bags[number] for number in some], [self.chosen[number] for number in some]
 
 
-def rarity(documents: Sequence[Tensor], standing: Sequence[Tensor], tokens: Sequence[str], count: int) -> Tensor:
-    """The log of how few of the documents, as ids, have each sign; 0 for a token that is no word.
+def rarity(documents: Sequence[Tensor], tokens: Sequence[str]) -> Tensor:
+    """The log of how few of the documents, as ids, have each word; 0 for what is no word."""
+    import torch
 
-    standing   the numbers of the phrases that stand in each
-    count      of all phrases
+    having = torch.zeros(len(tokens))
+    for ids in documents:
+        having[ids.unique()] += 1
+    is_word = [token not in NO_WORDS and any(map(str.isalpha, token)) for token in tokens]
+    return ((1 + len(documents)) / (1 + having)).log() * torch.tensor(is_word)
+
+
+def keyness(sources: Sequence[Sequence[str]], chosen: Sequence[Collection[Stems]], known: Known) -> Tensor:
+    """Of each phrase, the log odds that authors chose it where it stands in their document.
+
+    sources   the documents' stems
     """
     import torch
 
-    having = torch.zeros(len(tokens) + count)
-    for ids, numbers in zip(documents, standing, strict=True):
-        having[ids.unique()] += 1
-        having[len(tokens) + numbers] += 1
-    says_something = [token not in NO_WORDS and any(map(str.isalpha, token)) for token in tokens] + [True] * count
-    return ((1 + len(documents)) / (1 + having)).log() * torch.tensor(says_something)
+    beginnings = {stems[:length] for stems in known.numbers for length in range(1, len(stems) + 1)}
+    standing, right = torch.zeros(len(known.written)), torch.zeros(len(known.written))
+    for words, own in tqdm(zip(sources, chosen, strict=True), "keyness", len(chosen), unit=" documents", disable=None):
+        runs = set()
+        for place in range(len(words)):
+            end = place + 1
+            while end <= len(words) and (run := tuple(words[place:end])) in beginnings:
+                runs.add(run)
+                end += 1
+        found = [(known.numbers[run], run in own) for run in runs if run in known.numbers]
+        standing[[number for number, _ in found]] += 1
+        right[[number for number, is_right in found if is_right]] += 1
+    return ((right + 0.5) / (standing - right + DOUBT)).log()
 
 
-def keyness(standing: Sequence[Tensor], chosen: Sequence[Tensor], count: int) -> Tensor:
-    """Of each phrase, the log odds that authors chose it where it stands in their document."""
-    import torch
-
-    there, right = torch.zeros(count), torch.zeros(count)
-    for numbers, own in zip(standing, chosen, strict=True):
-        there[numbers] += 1
-        right[numbers[torch.isin(numbers, own)]] += 1
-    return ((right + 0.5) / (there - right + DOUBT)).log()
-
-
-def roots_of(trained: Trained) -> Tensor:
-    """Of each token of a vocabulary, the first that has its stem."""
-    import torch
-
-    first: dict[Stems, int] = {}
-    stems = (stem_words((token,), trained.text.rules) for token in trained.tokens)
-    return torch.tensor([first.setdefault(stem, number) for number, stem in enumerate(stems)], dtype=torch.int32)
-
-
-def prepare(args: argparse.Namespace, trained: Trained) -> tuple[Known, Thesaurus, Finder, Lesson]:
+def prepare(args: argparse.Namespace, trained: Trained) -> tuple[Known, Thesaurus, Lesson]:
     """The phrases to learn, a thesaurus that knows nothing of them but how common they are, and what to learn from."""
     import torch
 
-    from onmt_exhird.nn.thesaurus import Finder, Thesaurus
+    from onmt_exhird.nn.thesaurus import Thesaurus
 
     pairs = read_all(args.data)
     chosen = [read_phrases(stream, trained) for _, stream in tqdm(pairs, "phrases", unit=" documents", disable=None)]
     known = choose(chosen, args.rarest, args.most)
-    count = len(known.written)
-    print(f"documents    {len(pairs):,}\nphrases      {count:,}, of which the last is in {known.counts[-1]}")
-    ids = {token: number for number, token in enumerate(trained.tokens)}
-    documents = as_ids(pairs, ids, trained.max_source)
+    print(
+        f"documents    {len(pairs):,}\nphrases      {len(known.written):,}, of which the last is in {known.counts[-1]}"
+    )
+    documents = as_ids(pairs, trained)
     torch.manual_seed(args.seed)
-    thesaurus = Thesaurus(len(ids), count, args.size)
+    thesaurus = Thesaurus(len(trained.tokens), len(known.written), args.size)
     thesaurus.bias.data[:] = (torch.tensor(known.counts) / sum(known.counts)).log()
-    thesaurus.roots[:] = roots_of(trained)
-    spelled = [[ids.get(word) for word in phrase.split()] for phrase in known.written]
-    finder = Finder(thesaurus.roots, spelled, ids.get(SEPARATOR))
-    shown = tqdm(documents, "standing", unit=" documents", disable=None)
-    standing = [torch.tensor(sorted({number for _, number in finder.phrases(one)})).long() for one in shown]
-    numbers = [torch.tensor([known.numbers[stems] for stems in one if stems in known.numbers]).long() for one in chosen]
-    thesaurus.rarity[:] = rarity(documents, standing, trained.tokens, count)
-    thesaurus.keyness[:] = keyness(standing, numbers, count)
-    shown = tqdm(documents, "signs", unit=" documents", disable=None)
-    return known, thesaurus, finder, Lesson([finder(one, thesaurus) for one in shown], numbers)
+    thesaurus.rarity[:] = rarity(documents, trained.tokens)
+    stems = [stem_words(source.split(), trained.text.rules) for source, _ in pairs]
+    thesaurus.keyness[:] = keyness(stems, chosen, known)
+    numbers = [torch.tensor([known.numbers[stems] for stems in one if stems in known.numbers]) for one in chosen]
+    return known, thesaurus, Lesson(bags_of(documents, thesaurus, trained), numbers)
 
 
-def as_ids(pairs: Sequence[tuple[str, str]], ids: Mapping[str, int], longest: int) -> list[Tensor]:
-    """Documents as the numbers of their words."""
+def as_ids(pairs: Sequence[tuple[str, str]], trained: Trained) -> list[Tensor]:
+    """Documents as the numbers of those of their words that the model knows."""
     import torch
 
-    return [torch.tensor([ids.get(word, ids[UNK]) for word in source.split()[:longest]]) for source, _ in pairs]
+    ids = {token: number for number, token in enumerate(trained.tokens)}
+    return [
+        torch.tensor([ids[word] for word in source.split() if word in ids], dtype=torch.long) for source, _ in pairs
+    ]
+
+
+def bags_of(documents: Sequence[Tensor], thesaurus: Thesaurus, trained: Trained) -> list[tuple[Tensor, Tensor]]:
+    from onmt_exhird.nn.thesaurus import title_length
+
+    separator = trained.tokens.index(SEPARATOR) if SEPARATOR in trained.tokens else None
+    shown = tqdm(documents, "words", unit=" documents", disable=None)
+    return [thesaurus.bag(one, title_length(one, separator)) for one in shown]
 
 
 def rate_at(step: int, steps: int, rate: float) -> float:
@@ -220,9 +222,7 @@ class Cases(NamedTuple):
     right: Tensor
 
 
-def cases(
-    pairs: Sequence[tuple[str, str]], trained: Trained, known: Known, thesaurus: Thesaurus, finder: Finder
-) -> dict[bool, Cases]:
+def cases(pairs: Sequence[tuple[str, str]], trained: Trained, known: Known, thesaurus: Thesaurus) -> dict[bool, Cases]:
     """Of some documents, by whether a phrase stands in its document."""
     import torch
 
@@ -233,8 +233,7 @@ def cases(
     rules = trained.text.rules
     documents = [tuple(source.split(f" {SEPARATOR} ", 1)) if SEPARATOR in source else source for source, _ in pairs]
     answers = KeyphraseGenerator(trained).generate(documents, thesaurus=False)
-    ids = {token: number for number, token in enumerate(trained.tokens)}
-    bags = [finder(one, thesaurus) for one in as_ids(pairs, ids, trained.max_source)]
+    bags = bags_of(as_ids(pairs, trained), thesaurus, trained)
     stems = list(known.numbers)
     facts: dict[bool, list[list[float]]] = {True: [], False: []}
     right: dict[bool, list[bool]] = {True: [], False: []}
@@ -276,15 +275,13 @@ def teach(args: argparse.Namespace) -> None:
 
     for least in (args.present, args.absent):
         Chance(0.0, 0.0, 0.0, least)  # a wrong one is told now, not when all is learned
-    if args.size % 2:
-        raise ExhirdError(f"vectors of {args.size} cannot be written in four bits: give an even --size")
-    trained = replace(load(args.model), thesaurus=None)  # the decoder alone answers until there is a new one
+    trained = load(args.model)
     if trained.text.subwords is not None:
         raise ExhirdError(f"{args.model} is a model of pieces of words: only one of words can have a thesaurus")
     valid = read_all(args.valid)
-    known, thesaurus, finder, lesson = prepare(args, trained)
+    known, thesaurus, lesson = prepare(args, trained)
     learn(args, thesaurus, lesson)
-    found = cases(valid, trained, known, thesaurus.requires_grad_(False), finder)
+    found = cases(valid, trained, known, thesaurus.requires_grad_(False))
     present, absent = (chance(found[kind], least) for kind, least in ((True, args.present), (False, args.absent)))
     print(f"present      {present}\nabsent       {absent}")
     tensors = {name: tensor.detach() for name, tensor in thesaurus.state_dict().items()}
@@ -320,7 +317,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="documents with a phrase, at least; default: %(default)s",
     )
     add("--most", type=positive, default=20_000, metavar="N", help="phrases, the commonest; default: %(default)s")
-    add("--size", type=positive, default=256, metavar="N", help="of a vector, an even one; default: %(default)s")
+    add("--size", type=positive, default=256, metavar="N", help="of a vector; default: %(default)s")
     add("--passes", type=float, default=3.0, metavar="X", help="over the documents; default: %(default)s")
     add("--batch-size", type=positive, default=512, metavar="N", help="default: %(default)s")
     add("--rate", type=float, default=3e-3, metavar="X", help="of Adam; default: %(default)s")

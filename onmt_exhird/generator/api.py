@@ -27,6 +27,7 @@ from onmt_exhird.search.beam import Beam, ModelRows
 from onmt_exhird.search.greedy import Greedy
 from onmt_exhird.search.piece_constraint import WORD_PIECES, build_constraint
 from onmt_exhird.search.sources import Sources, Written
+from onmt_exhird.stream import SEPARATOR
 from onmt_exhird.subwords import continues
 
 AHEAD = 8  # batches that are read together after the first
@@ -58,7 +59,7 @@ class KeyphraseGenerator:
         model.generator = lay_out(model.generator, scored=False)
         self._model = model
         known = trained.thesaurus
-        self._suggesting = None if known is None else Suggesting(known, self._ids)
+        self._suggesting = None if known is None else Suggesting(known, len(self._ids), self._ids.get(SEPARATOR))
         self._constraints: dict[SearchSettings, StreamConstraint] = {}
         self._lock = threading.Lock()
 

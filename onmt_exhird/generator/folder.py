@@ -36,61 +36,30 @@ THESAURUS = "thesaurus.txt"  # a phrase a line
 PRECISIONS = ("float32", "float16", "int8")
 IN_EIGHT_BITS = ("source_embedding.weight", "target_embedding.weight", "generator.weight")
 OF_THESAURUS = "thesaurus."  # what the names of its tensors begin with
-IN_FOUR_BITS = (f"{OF_THESAURUS}signs", f"{OF_THESAURUS}phrases")  # wherever not all is in 32
-SCALE = ".scale"  # beside a tensor in eight or four bits: what each row was divided by
+RATHER_SMALL = (f"{OF_THESAURUS}words", f"{OF_THESAURUS}phrases")  # in eight bits wherever not all is in 32
+SCALE = ".scale"  # beside a tensor in eight bits: what each row was divided by
 
 
 def compress(tensors: dict[str, Tensor], precision: str) -> dict[str, Tensor]:
-    """Tensors as a folder has them: the tables of words in a few bits with a scale a row, or all in one precision."""
+    """Tensors as a folder has them: the tables of words in eight bits with a scale a row, or all in one precision."""
     if precision == "float32":
-        return {name: _as(torch.float32, tensor) for name, tensor in tensors.items()}
+        return {name: tensor.float().contiguous() for name, tensor in tensors.items()}
     small: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        if name in IN_FOUR_BITS:
-            whole, small[name + SCALE] = _divide(tensor, 7)
-            small[name] = _pack(whole)
-        elif precision == "int8" and name in IN_EIGHT_BITS:
-            small[name], small[name + SCALE] = _divide(tensor, 127)
+        if name in RATHER_SMALL or (precision == "int8" and name in IN_EIGHT_BITS):
+            scale = tensor.float().abs().amax(1, keepdim=True).clamp_min(1e-30) / 127  # (V, 1)
+            small[name], small[name + SCALE] = (tensor / scale).round().to(torch.int8), scale
         else:
-            small[name] = _as(torch.float16, tensor)
+            small[name] = tensor.to(torch.float16).contiguous()
     return small
-
-
-def _divide(tensor: Tensor, largest: int) -> tuple[Tensor, Tensor]:
-    """A table (n, d) as whole numbers, of which one in each row is the largest, and the scales of the rows (n, 1)."""
-    scale = tensor.float().abs().amax(1, keepdim=True).clamp_min(1e-30) / largest
-    return (tensor / scale).round().to(torch.int8), scale
-
-
-def _pack(whole: Tensor) -> Tensor:
-    """Numbers from -7 to 7, two in a byte: (n, d) -> (n, d / 2)
-
-    >>> _unpack(_pack(torch.tensor([[-7, 7, 0, 3]]))).tolist()
-    [[-7, 7, 0, 3]]
-    """
-    if whole.size(1) % 2:
-        raise ExhirdError(f"vectors of {whole.size(1)} cannot be written in four bits: give them an even size")
-    halves = (whole + 8).to(torch.uint8)
-    return halves[:, ::2] * 16 + halves[:, 1::2]
-
-
-def _unpack(halves: Tensor) -> Tensor:
-    return torch.stack((halves >> 4, halves & 15), 2).flatten(1).to(torch.int8) - 8
-
-
-def _as(kind: torch.dtype, tensor: Tensor) -> Tensor:
-    """Numbers in a precision; what counts something stays as it is."""
-    return tensor.to(kind if tensor.is_floating_point() else tensor.dtype).contiguous()
 
 
 def expand(small: dict[str, Tensor]) -> dict[str, Tensor]:
     """The inverse of `compress`, in full precision."""
-    tensors = {name: _as(torch.float32, tensor) for name, tensor in small.items() if not name.endswith(SCALE)}
+    tensors = {name: tensor.float() for name, tensor in small.items() if not name.endswith(SCALE)}
     for name in small:
         if name.endswith(SCALE):
-            of = name.removesuffix(SCALE)
-            whole = _unpack(small[of]) if of in IN_FOUR_BITS else small[of]
-            tensors[of] = whole.float() * small[name].float()
+            tensors[name.removesuffix(SCALE)] *= small[name].float()
     return tensors
 
 

@@ -12,15 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator.phrases import ByStems, Raw, Reader
 from onmt_exhird.generator.results import Keyphrase
-from onmt_exhird.nn.thesaurus import Finder, Thesaurus
+from onmt_exhird.nn.thesaurus import Thesaurus, title_length
 from onmt_exhird.search.sources import Sources
-from onmt_exhird.stream import SEPARATOR
 from onmt_exhird.text import stem_words
 
 TOGETHER = 64  # documents whose logits are in memory at once
@@ -80,7 +78,7 @@ class KnownPhrases:
     """A thesaurus as plain data.
 
     phrases   as they are written
-    tensors   by their names in `Thesaurus`; the first rows of signs, rarity and roots are the vocabulary's tokens
+    tensors   by their names in `Thesaurus`; the rows of two are the tokens of the model's vocabulary
     """
 
     phrases: Sequence[str]
@@ -89,9 +87,9 @@ class KnownPhrases:
 
     def build(self, vocab_size: int) -> Thesaurus:
         sizes = {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
-        count, size = len(self.phrases), sizes.get("phrases", (0, 0))[-1]
-        of_signs = {"signs": (vocab_size + count, size), "rarity": (vocab_size + count,), "roots": (vocab_size,)}
-        if sizes != of_signs | {"phrases": (count, size), "bias": (count,), "keyness": (count,)}:
+        count, size = len(self.phrases), sizes.get("words", (0, 0))[-1]
+        of_words = {"words": (vocab_size, size), "rarity": (vocab_size,)}
+        if sizes != of_words | {"phrases": (count, size), "bias": (count,), "keyness": (count,)}:
             raise ExhirdError(
                 f"the tensors of the thesaurus do not fit {count:,} phrases and {vocab_size:,} words: {sizes}"
             )
@@ -99,10 +97,8 @@ class KnownPhrases:
 
     def reordered(self, order: Tensor) -> KnownPhrases:
         """The same for a vocabulary in another order: the number that each of its tokens had before."""
-        rows = torch.cat((order, torch.arange(len(order), len(self.tensors["rarity"]))))
-        moved = {name: self.tensors[name][rows] for name in ("signs", "rarity")}
-        roots = order.argsort()[self.tensors["roots"].long()][order].int()
-        return replace(self, tensors=self.tensors | moved | {"roots": roots})
+        rows = {name: self.tensors[name][order] for name in ("words", "rarity")}
+        return replace(self, tensors=self.tensors | rows)
 
 
 class Suggestion(NamedTuple):
@@ -116,23 +112,21 @@ class Suggestion(NamedTuple):
 class Suggesting:
     """Says which phrases of a thesaurus the words of documents speak for."""
 
-    def __init__(self, known: KnownPhrases, ids: Mapping[str, int]) -> None:
+    def __init__(self, known: KnownPhrases, vocab_size: int, separator: int | None) -> None:
         self.manner = known.manner
-        self.thesaurus = known.build(len(ids))
+        self.thesaurus = known.build(vocab_size)
         self._phrases = [tuple(phrase.split()) for phrase in known.phrases]
-        spelled = [[ids.get(word) for word in words] for words in self._phrases]
-        self._find = Finder(self.thesaurus.roots, spelled, ids.get(SEPARATOR))
         self._known = set(known.phrases)
         self._chances = [
             (chance.by_words, chance.of_keyness(self.thesaurus.keyness), chance.threshold)
             for chance in (self.manner.present, self.manner.absent)
         ]
+        self._separator = separator
 
     def __call__(self, sources: Sources, rows: Sequence[int]) -> Iterator[list[Suggestion] | None]:
         """For some of the documents, those that are likely enough; None for one of whose words none is known."""
         for first in range(0, len(rows), TOGETHER):
-            some = [sources.ids[row, : sources.lengths[row]].cpu() for row in rows[first : first + TOGETHER]]
-            bags = [self._find(ids, self.thesaurus) for ids in some]
+            bags = [self._bag(sources.ids[row, : sources.lengths[row]].cpu()) for row in rows[first : first + TOGETHER]]
             logits = self.thesaurus.logits(self.thesaurus.vectors(bags))
             log_probs = logits.sub_(logits.logsumexp(1, keepdim=True))
             enough = [slope * log_probs + fixed >= least for slope, fixed, least in self._chances]
@@ -143,7 +137,7 @@ class Suggesting:
             columns = (documents, numbers, *(one.sigmoid() for one in odds))
             for document, number, *chances in zip(*(column.tolist() for column in columns), strict=True):
                 found[document].append(Suggestion(self._phrases[number], *chances))
-            yield from (own if len(bag[0]) else None for own, bag in zip(found, bags, strict=True))
+            yield from (some if len(bag[0]) else None for some, bag in zip(found, bags, strict=True))
 
     def settle(self, reader: Reader, written: ByStems, suggested: Iterable[Suggestion]) -> ByStems:
         """The phrases of a document: what was written for it, then what is added, present ones first.
@@ -171,3 +165,6 @@ class Suggesting:
         room = max(0, self.manner.most_absent - sum(not phrase.present for phrase in kept.values()))
         added = sorted(more[True]) + sorted(more[False])[:room]
         return kept | {key: phrase for _, key, phrase in added}
+
+    def _bag(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        return self.thesaurus.bag(ids, title_length(ids, self._separator))

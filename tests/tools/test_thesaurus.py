@@ -83,13 +83,6 @@ def test_the_decoder_stays_as_it_is(tool: ModuleType, folder: Path) -> None:
         assert torch.equal(tensor, make().tensors[name])
 
 
-def test_a_model_that_has_one_is_given_the_new_one_instead(tool: ModuleType, folder: Path) -> None:
-    assert call(tool, folder, "--passes", "1") == 0
-    content = (folder / "knowing" / "model.safetensors").read_bytes()
-    assert call(tool, folder, "--passes", "1", "--model", str(folder / "knowing")) == 0
-    assert (folder / "knowing" / "model.safetensors").read_bytes() == content
-
-
 def test_the_same_seed_gives_the_same_bytes(tool: ModuleType, folder: Path) -> None:
     found = []
     for seed in ("3", "3", "4"):
@@ -109,38 +102,21 @@ def test_phrases_with_numbers_or_unknown_words_and_placeholders_are_left_out(too
     assert tool.read_phrases(stream, make()) == {("graph", "network"): "graph networks"}
 
 
-def test_rarity_is_of_words_and_phrases_only(tool: ModuleType) -> None:
+def test_rarity_is_of_words_only(tool: ModuleType) -> None:
     documents = [
         torch.tensor([TOKENS.index(word) for word in text.split()]) for text in ("graph graph ,", "graph tree <digit>")
     ]
-    standing = [torch.tensor([1]), torch.tensor([0, 1])]
-    *by_word, never, always, least = tool.rarity(documents, [one[[-1]] for one in standing], TOKENS, 3).tolist()
-    found = dict(zip(TOKENS, by_word, strict=True))
+    found = dict(zip(TOKENS, tool.rarity(documents, TOKENS).tolist(), strict=True))
     assert found["graph"] == pytest.approx(0) and found["tree"] == pytest.approx(math.log(3 / 2))
     assert found["proof"] == pytest.approx(math.log(3)) and found[","] == found["<digit>"] == found["<unk>"] == 0
-    assert (never, always, least) == (pytest.approx(math.log(3)), pytest.approx(0), pytest.approx(math.log(3)))
-    assert tool.rarity(documents, standing, TOKENS, 2)[-2] == pytest.approx(math.log(3 / 2))
 
 
 def test_keyness_is_how_often_what_stands_there_was_chosen(tool: ModuleType) -> None:
-    standing = [torch.tensor(numbers).long() for numbers in ([0, 1], [1], [0], [])]
-    chosen = [torch.tensor(numbers).long() for numbers in ([0], [2, 1], [], [2])]
-    expected = [math.log((1 + 0.5) / (1 + 5)), math.log((1 + 0.5) / (1 + 5)), math.log(0.5 / 5)]
-    assert tool.keyness(standing, chosen, 3).tolist() == pytest.approx(expected)
-
-
-def test_words_of_one_stem_have_one_root(tool: ModuleType) -> None:
-    trained = make()
-    roots = [trained.tokens[number] for number in tool.roots_of(trained).tolist()]
-    same = dict(zip(trained.tokens, roots, strict=True))
-    assert same["graphs"] == same["graph"] and same["trees"] == same["tree"] and same["graph"] != same["tree"]
-    assert [same[token] for token in ("graph", "<unk>", "<sep>")] == ["graph", "<unk>", "<sep>"]
-
-
-def test_a_word_that_is_not_in_the_vocabulary_keeps_its_place(tool: ModuleType) -> None:
-    """Else what stands before it and after it would be taken for a phrase."""
-    [found] = tool.as_ids([("graph rataku tree proof", "")], {"<unk>": 9, "graph": 1, "tree": 2, "proof": 3}, 3)
-    assert found.tolist() == [1, 9, 2]
+    known = tool.Known(["graph tree", "tree", "proof"], [2, 1, 1], {("graph", "tree"): 0, ("tree",): 1, ("proof",): 2})
+    sources = [["a", "graph", "tree", "tree"], ["graph", "a", "tree"], ["graph", "tree"]]
+    chosen = [{("graph", "tree")}, {("tree",), ("proof",)}, {}]
+    expected = [math.log((1 + 0.5) / (1 + 5)), math.log((1 + 0.5) / (2 + 5)), math.log(0.5 / 5)]
+    assert tool.keyness(sources, chosen, known).tolist() == pytest.approx(expected)
 
 
 def test_chances_are_those_that_made_the_cases(tool: ModuleType) -> None:
@@ -174,8 +150,6 @@ def test_a_mistake_is_a_sentence(tool: ModuleType, folder: Path, capsys: pytest.
     assert "no phrase is in 1000 documents" in capsys.readouterr().err
     assert call(tool, folder, "--present", "0") == 2
     assert "as likely as 0.0 cannot be added" in capsys.readouterr().err
-    assert call(tool, folder, "--size", "5") == 2
-    assert "give an even --size" in capsys.readouterr().err
     assert tool.main(["--model", "nowhere", "--data", "x", "--valid", "x", "--output", "y"]) == 2
     assert "there is no model 'nowhere'" in capsys.readouterr().err
 
