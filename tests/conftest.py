@@ -11,10 +11,14 @@ import pytest
 from helpers.files import write_lines
 from helpers.stock import run_stock
 from helpers.workshop import BASE, MODELS, made_model, make_document
+from hypothesis import settings
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts what runs in its background so, and what tests start would never hear a Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile("any machine", deadline=None)  # a slow or busy one is no failure
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -36,7 +36,7 @@ CORPORA = SHARED / "data"
 NO_RULES = Rules(max_source=0, max_target=0)
 WORDS = st.sampled_from(["graph", "graphs", "tree", "trees", "net", "network", "a"])
 PHRASES = st.lists(st.lists(WORDS, min_size=1, max_size=3), max_size=7)
-some = settings(deadline=None, max_examples=150)
+some = settings(max_examples=150)
 
 
 def texts(phrases: list[Phrase]) -> list[str]:

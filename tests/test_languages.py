@@ -21,7 +21,7 @@ SIGNS = st.sampled_from([*"aZ9üÜßéØœ图像ガのไ é.,()[]'/<>3½… ", 
 TEXTS = st.lists(SIGNS | st.characters(), max_size=25).map("".join)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(TEXTS)
 def test_whatever_is_chosen_tokenising_twice_changes_nothing_and_spans_stand_in_order(text: str) -> None:
     for rules in ALL_RULES:
@@ -80,7 +80,6 @@ def test_a_stemmer_that_is_not_installed_is_asked_for(monkeypatch: pytest.Monkey
 
 
 @given(TEXTS)
-@settings(deadline=None)
 def test_units_lose_nothing(text: str) -> None:
     assert "".join(units(text)) == text
 

@@ -80,7 +80,7 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @example([0.5, None, -1e30, 12, {}], True, None, 1)
 @given(st.lists(JSON, max_size=6), st.booleans(), st.sampled_from([None, 1]), st.sampled_from([1, 2, 3, 7]))
 def test_a_list_is_cut_right_wherever_the_chunks_end(

@@ -26,7 +26,7 @@ WORDS = st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_si
 PHRASES = st.lists(
     st.builds(Phrase, st.lists(WORDS, min_size=1, max_size=5).map(tuple), st.sampled_from(TAGS)), max_size=7
 )
-quick = settings(deadline=None, max_examples=100)
+quick = settings(max_examples=100)
 
 
 @quick

@@ -30,7 +30,7 @@ TEXTS = st.text(st.sampled_from("graphsnetuü图像, ☃ß(") | st.characters(),
 
 @each_model
 @given(text=TEXTS)
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_words_come_back_whatever_they_are(subwords: Subwords, text: str) -> None:
     for rules in (TextRules(), TextRules("zh", case="keep", accents="keep", digits="keep")):
         words = tokenize(text, rules)

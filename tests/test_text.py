@@ -19,7 +19,7 @@ from onmt_exhird.text import find_run, fold, stem, stem_words, tokenize, tokeniz
 ANY_TEXT = st.lists(
     st.one_of(st.text(max_size=5), st.sampled_from([*"abcS019 .,'()[]{}<>_-/;", DIGIT, UNK, SEPARATOR, *STRUCTURE]))
 ).map("".join)
-few = settings(deadline=None, max_examples=150)
+few = settings(max_examples=150)
 
 
 def is_linear(function: Callable[[str], object], texts: tuple[str, str]) -> bool:
@@ -162,7 +162,7 @@ def test_stem_words_keeps_order_and_number() -> None:
     assert stem_words(["graphs", "a", "trees"]) == ("graph", "a", "tree")
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(
     st.lists(st.sampled_from(["a", "b", "ab"]), max_size=9),
     st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=4),
@@ -242,7 +242,7 @@ def test_a_run_of_numbers_has_one_span_which_holds_no_bracket(text: str, marked:
     assert [text[start:end] for _, (start, end) in tokenize_with_spans(text)] == marked
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(HARD_TEXT)
 def test_tokens_with_spans_are_the_tokens_and_stand_in_order_inside_the_text(text: str) -> None:
     pairs = tokenize_with_spans(text)
@@ -259,7 +259,7 @@ def same_sigma(token: str) -> str:
     return token.replace("\N{GREEK SMALL LETTER FINAL SIGMA}", "\N{GREEK SMALL LETTER SIGMA}")
 
 
-@settings(deadline=None, max_examples=500)
+@settings(max_examples=500)
 @given(HARD_TEXT)
 def test_what_a_span_covers_gives_the_token_again(text: str) -> None:
     pairs = tokenize_with_spans(text)

@@ -334,7 +334,7 @@ def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
     return [int(number) for number in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
-def until(condition: Callable[[], object], seconds: float = 20) -> None:
+def until(condition: Callable[[], object], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
@@ -374,7 +374,7 @@ def test_the_workers_of_a_killed_run_end_too_and_the_next_call_goes_on(begun: su
 def test_ctrl_c_ends_all_at_once(begun: subprocess.Popen[bytes]) -> None:
     workers = workers_of(begun)
     begun.send_signal(signal.SIGINT)
-    assert begun.wait(timeout=10) == 130
+    assert begun.wait(timeout=120) == 130
     assert begun.stderr is not None and begun.stderr.read().endswith(b"exhird generate: interrupted\n")
     assert not any(map(alive, workers))
     assert start("0").wait() == 0

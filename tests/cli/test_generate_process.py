@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import resource
 import select
 import signal
 import subprocess
@@ -29,7 +28,7 @@ def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*COMMAND, *arguments], **usual | options)
 
 
-def read_line(process: subprocess.Popen[bytes], seconds: float = 20) -> bytes:
+def read_line(process: subprocess.Popen[bytes], seconds: float = 120) -> bytes:
     assert process.stdout is not None
     assert select.select([process.stdout], [], [], seconds)[0], "no answer"
     return process.stdout.readline()
@@ -73,7 +72,7 @@ def test_ctrl_c_leaves_whole_lines(tmp_path: Path) -> None:
     process = start("generate", str(path), env=unmeasured() | {"FAKE_SECONDS": "0.001"})
     first = read_line(process)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130 and err == b"exhird generate: interrupted\n"
     assert whole_lines(first + out) and len(out.splitlines()) < 99_999
 
@@ -85,8 +84,8 @@ def test_a_closed_pipe_is_the_end_of_an_endless_input() -> None:
     source.stdout.close()
     assert read_line(process) == b"planar ; absent thing\n"
     process.stdout.close()
-    assert process.wait(timeout=20) == 0
-    assert source.wait(timeout=20) == -signal.SIGPIPE
+    assert process.wait(timeout=120) == 0
+    assert source.wait(timeout=120) == -signal.SIGPIPE
     assert process.stderr is not None and process.stderr.read() == b""
 
 
@@ -151,13 +150,18 @@ def test_a_bar_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     assert code == 0 and re.search(rb"3/3 .*documents", shown)
 
 
-def test_help_is_quick_and_has_an_example() -> None:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-c", "from onmt_exhird.cli import main; main()", "generate", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+def test_help_has_an_example_and_imports_nothing_large() -> None:
+    program = """
+import sys
+from onmt_exhird.cli import main
+try:
+    main(["generate", "--help"])
+except SystemExit as end:
+    assert end.code == 0
+assert not {"torch", "onmt", "numpy", "nltk", "tqdm"} & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "tail -f log | exhird generate" in done.stdout
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.4
 
 
 def test_mistakes_in_files_are_found_without_torch(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from onmt_exhird.documents.bibtex import cut
 from onmt_exhird.documents.items import Entry
 from onmt_exhird.documents.latex import plain_text, spell
 
-few = settings(deadline=None, max_examples=200)
+few = settings(max_examples=200)
 
 
 def entries(text: str) -> list[Entry]:
@@ -164,7 +164,7 @@ def test_the_only_change_is_one_insertion_in_each_entry(text: str, phrases: list
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(deadline=None, max_examples=30)  # bibtexparser builds its grammar anew for each file
+@settings(max_examples=30)  # bibtexparser builds its grammar anew for each file
 @given(bib_files(), st.lists(WORDS, min_size=1, max_size=3), st.booleans())
 def test_what_is_filled_in_is_read_by_others_and_all_else_is_equal(text: str, phrases: list[str], all_: bool) -> None:
     bibtexparser = pytest.importorskip("bibtexparser")

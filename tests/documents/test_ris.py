@@ -12,7 +12,7 @@ from onmt_exhird.documents import FileLines, Names, read
 from onmt_exhird.documents.items import Entry
 from onmt_exhird.documents.ris import cut
 
-few = settings(deadline=None, max_examples=200)
+few = settings(max_examples=200)
 
 
 def pieces(text: str) -> list[Entry]:

@@ -35,7 +35,7 @@ def scores(documents, **options):
     return evaluate(sources, gold, predictions, **options).systems[0].scores
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(DOCUMENTS, CHOICES)
 def test_scores_are_between_zero_and_one(documents, options):
     for key, value in scores(documents, **options).items():
@@ -43,7 +43,7 @@ def test_scores_are_between_zero_and_one(documents, options):
         assert value <= 1 or key.startswith(COUNTS), key
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(DOCUMENTS, CHOICES, st.randoms(use_true_random=False))
 def test_shuffling_documents_changes_nothing(documents, options, generator: random.Random):
     shuffled = documents[:]
@@ -51,7 +51,7 @@ def test_shuffling_documents_changes_nothing(documents, options, generator: rand
     assert scores(shuffled, **options) == scores(documents, **options)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(DOCUMENTS, CHOICES, st.data())
 def test_duplicating_a_prediction_changes_only_dup_ratio(documents, options, data):
     chosen = [index for index, (_, _, predictions) in enumerate(documents) if predictions]
@@ -71,7 +71,7 @@ def test_duplicating_a_prediction_changes_only_dup_ratio(documents, options, dat
         assert ratio_after > ratio_before
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.lists(PLAIN_WORDS, max_size=5).map(" ".join), phrases(PLAIN_WORDS)), min_size=1, max_size=5),
     st.sampled_from(["exhird", "chan"]),
@@ -84,7 +84,7 @@ def test_a_perfect_system_scores_one_at_m(documents, convention):
             assert result[f"{kind}/F1@M"] == 1
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(DOCUMENTS)
 def test_a_wrong_prediction_at_the_end_lowers_no_recall(documents):
     longer = [(source, gold, [*predictions, "quokka"]) for source, gold, predictions in documents]

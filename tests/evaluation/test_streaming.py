@@ -50,7 +50,7 @@ def test_scores_do_not_depend_on_when_sums_are_taken(
     assert evaluate(SOURCES, GOLD, systems(list), **options) == together
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(st.lists(st.floats(0, 1e6) | st.integers(1, 9).map(lambda n: 1 / n), max_size=30), st.integers(0, 30))
 def test_parts_stand_for_the_exact_sum(values: list[float], cut: int) -> None:
     parts = exact_parts(values[:cut])

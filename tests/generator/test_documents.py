@@ -15,7 +15,7 @@ PARTS = st.lists(
 ).map("".join)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(PARTS, PARTS, st.sampled_from([ENGLISH, TextRules("zh", digits="keep")]))
 def test_a_document_has_the_words_of_the_source_that_a_model_was_trained_on(
     title: str, body: str, rules: TextRules

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from onmt_exhird.generator.documents import read_document
@@ -65,7 +65,6 @@ def test_a_word_said_twice_must_stand_in_the_document(
 ODD = ["skies", "dying", "news", "innings", "ies", "oed", "s", "ss", "y", "ing", "<digit>", "'s", ".", "İİies", "ΣΊΣ"]
 
 
-@settings(deadline=None)
 @given(st.one_of(st.sampled_from(ODD), st.text(min_size=1), st.from_regex(r"[a-y]{1,4}(ies|sses|ing|ed|ational|y)")))
 def test_an_english_stem_begins_as_its_word_does(word: str) -> None:
     """Which finding phrases by stems relies on."""

@@ -44,7 +44,7 @@ class FakeGenerator:
         count = 0
         for documents in arrivals:
             self.batches.append((documents, options))
-            assert self.gate.wait(20)
+            assert self.gate.wait(120)
             for number, document in enumerate(documents, start=count):
                 yield number, self.one(document, **options)
             count += len(documents)
@@ -98,18 +98,18 @@ def serving(generator: FakeGenerator, limits: Limits | None = None, load: Callab
     thread = threading.Thread(target=server.run, args=(ready.set,))
     thread.start()
     try:
-        assert load is not None or ready.wait(10)
+        assert load is not None or ready.wait(120)
         yield server
     finally:
         generator.gate.set()
         server.stop()
-        thread.join(20)
+        thread.join(120)
         assert not thread.is_alive()
 
 
 def ask(server: Server, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], Any]:
     """Status, headers (lower case) and what the body holds."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
     try:
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         connection.request(method, path, data, {"Content-Type": "application/json"} | headers)
@@ -125,7 +125,7 @@ def post(server: Server, body: Any) -> tuple[int, dict[str, str], Any]:
     return ask(server, "POST", "/v1/keyphrases", body)
 
 
-def until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come true"

@@ -22,7 +22,7 @@ def inputs(seed: int, lengths: list[int]) -> tuple[torch.Tensor, Memory, torch.T
     return x, Memory.of(states, torch.tensor(lengths)), hidden, attentional
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1000), lengths=st.lists(st.integers(1, 7), min_size=1, max_size=3))
 def test_a_step_agrees_with_the_equations(seed: int, lengths: list[int]) -> None:
     step = with_large_weights(CatSeqStep(5, HIDDEN), seed)

@@ -89,7 +89,7 @@ def test_parameters_have_no_dot_in_their_names_and_at_least_one_axis():
     }
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 1000), rows=st.integers(1, 5), src_len=st.integers(1, 7), oov=st.integers(0, 3))
 def test_rows_of_the_mixture_sum_to_one(seed: int, rows: int, src_len: int, oov: int):
     generator, states, attention, src_ext = make(seed, rows=rows, src_len=src_len, oov=oov)
@@ -136,7 +136,7 @@ def test_mixture_and_score_agree_with_the_equations_of_the_paper(width: int):
     torch.testing.assert_close(score, expected)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 1000), k=st.integers(1, 4), width=st.integers(2, 4))
 def test_score_agrees_with_the_mixture_in_value_and_gradient(seed: int, k: int, width: int):
     generator, states, attention, src_ext = make(seed, width=width)

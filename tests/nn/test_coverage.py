@@ -12,7 +12,7 @@ from torch import nn
 from onmt_exhird.nn.coverage import Coverage
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1000), batch=st.integers(1, 3), src_len=st.integers(1, 7))
 def test_each_position_is_moved_by_what_it_has_received(seed: int, batch: int, src_len: int) -> None:
     cover = with_large_weights(Coverage(HIDDEN), seed)

@@ -56,7 +56,7 @@ def decode_by_steps(model: Model, batch: Batch) -> Decoded:
 sizes = st.lists(st.tuples(st.integers(0, 5), st.integers(1, 7)), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1000), sizes=sizes)
 def test_agrees_with_the_equations_of_the_paper_in_value_and_gradient(seed: int, sizes: list[tuple[int, int]]):
     model = Model(seed)
@@ -133,7 +133,7 @@ def test_the_gradient_agrees_with_finite_differences():
     assert torch.autograd.gradcheck(function, (projected, states, *state, *weights))
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1000), sizes=sizes, extra=st.integers(0, 3))
 def test_padding_and_batch_mates_do_not_matter(seed: int, sizes: list[tuple[int, int]], extra: int):
     model = Model(seed)
@@ -147,7 +147,7 @@ def test_padding_and_batch_mates_do_not_matter(seed: int, sizes: list[tuple[int,
         assert (together.attention[row, :tgt_len, src_len:] == 0).all()
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1000), sizes=sizes)
 def test_attentions_sum_to_one(seed: int, sizes: list[tuple[int, int]]):
     batch = Batch.of(random_documents(seed, sizes), extra=1)

@@ -93,7 +93,7 @@ def test_padding_after_a_tag_is_no_first_word():
     assert rivals_of([PRESENT, A, END, PRESENT, PAD], 4) == {}
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 1000), phrases=st.lists(st.integers(0, 5), min_size=1, max_size=3), window=st.integers(0, 5))
 def test_agree_with_algorithm_1_in_loops_in_value_and_gradient(seed: int, phrases: list[int], window: int):
     model = Model(seed)
@@ -111,7 +111,7 @@ def test_agree_with_algorithm_1_in_loops_in_value_and_gradient(seed: int, phrase
     torch.testing.assert_close(fast_gradients, torch.autograd.grad(total, inputs), atol=1e-7, rtol=1e-5)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1000), phrases=st.lists(st.integers(0, 4), min_size=2, max_size=4), extra=st.integers(0, 3))
 def test_padding_and_batch_mates_do_not_matter(seed: int, phrases: list[int], extra: int):
     model = Model(seed)
@@ -124,7 +124,7 @@ def test_padding_and_batch_mates_do_not_matter(seed: int, phrases: list[int], ex
         assert (together.generation[row, len(document.target) :] == 0).all()
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1000), phrases=st.lists(st.integers(0, 4), min_size=1, max_size=3))
 def test_weight_zero_and_window_zero_equal_the_plain_loss(seed: int, phrases: list[int]):
     model = Model(seed)

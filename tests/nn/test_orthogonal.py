@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from onmt_exhird.nn.orthogonal import orthogonal_loss
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(seed=st.integers(0, 1000), batch=st.integers(1, 4), length=st.integers(1, 7))
 def test_the_orthogonal_loss_is_the_frobenius_norm_in_loops(seed: int, batch: int, length: int) -> None:
     generator = torch.Generator().manual_seed(seed)

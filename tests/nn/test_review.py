@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onmt_exhird.nn.review import Review
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 1000), batch=st.integers(1, 3), steps=st.integers(1, 5))
 def test_it_is_an_attention_of_the_last_state_over_all(seed: int, batch: int, steps: int) -> None:
     review = with_large_weights(Review(HIDDEN), seed)

@@ -20,7 +20,7 @@ sizes = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 7)), min_size=1, ma
 
 
 @pytest.mark.parametrize(("kind", "slow"), [(CatSeqD, slow_catseqd), (CatSeqCorr, slow_catseqcorr)])
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 1000), sizes=sizes)
 def test_agrees_with_the_equations_in_value_and_gradient(kind: Any, slow: Any, seed: int, sizes: list) -> None:
     model = Model(kind, seed)
@@ -65,7 +65,7 @@ def test_step_by_step_gives_the_same_numbers_and_gradients_as_at_once(kind: Any)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 1000), sizes=sizes, extra=st.integers(0, 3))
 def test_padding_and_batch_mates_do_not_matter(kind: Any, seed: int, sizes: list, extra: int) -> None:
     model = Model(kind, seed)

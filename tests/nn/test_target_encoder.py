@@ -19,7 +19,7 @@ def numbered(first: int, count: int) -> torch.Tensor:
     return torch.arange(float(first), first + count).unsqueeze(1)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 1000), batch=st.integers(1, 3), length=st.integers(1, 5))
 def test_it_reads_the_tokens_one_after_another(seed: int, batch: int, length: int) -> None:
     encoder = with_large_weights(TargetEncoder(EMBEDDING, HIDDEN), seed)
@@ -76,7 +76,7 @@ def test_it_can_learn_to_recognise_documents() -> None:
     assert totals[0] == pytest.approx(6 * math.log(6), rel=0.2) and totals[-1] < 0.3 * totals[0]
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(batches=st.lists(st.integers(0, 8), max_size=5))
 def test_the_queue_holds_the_latest_documents(batches: list[int]) -> None:
     queue, seen = DocumentQueue(1, size=5), 0

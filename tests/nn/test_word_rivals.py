@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from onmt_exhird.nn.losses import find_rivals
@@ -39,7 +39,6 @@ def slow_rivals(target: list[int], window: int) -> dict[int, list[int]]:
 
 
 @given(st.lists(TARGETS, min_size=1, max_size=3), st.integers(1, 4))
-@settings(deadline=None)
 def test_rivals_are_those_of_loops_whatever_is_beside_them(documents: list, window: int) -> None:
     rows = [[*flat(phrases), EOS] for phrases in documents]
     longest = max(map(len, rows))
@@ -52,7 +51,6 @@ def test_rivals_are_those_of_loops_whatever_is_beside_them(documents: list, wind
 
 
 @given(st.lists(TARGETS, min_size=1, max_size=3), st.integers(1, 4))
-@settings(deadline=None)
 def test_of_whole_words_rivals_are_as_before(documents: list, window: int) -> None:
     rows = [[*flat(phrases), EOS] for phrases in documents]
     targets = torch.tensor([row + [PAD] * (max(map(len, rows)) - len(row)) for row in rows])

@@ -250,7 +250,7 @@ def test_a_killed_training_leaves_no_process_and_resumes_from_its_checkpoint(wor
         assert process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=20)  # the training would hold the pipe for a minute
+    _, err = process.communicate(timeout=50)  # the training would hold the pipe for a minute
     assert process.returncode == 143 and "interrupted; the same command goes on from here" in err
     assert work.verbs() == ALL
     out, _ = work.custom()

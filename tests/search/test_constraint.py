@@ -172,7 +172,7 @@ def assert_obeys(line: str, limits: SearchSettings) -> None:
 
 
 @given(limits=limits(), seed=st.integers(0, 10**6), length=st.integers(0, 40))
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_what_is_permitted_is_what_the_slow_rules_permit(limits: SearchSettings, seed: int, length: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     written: list[list[str]] = [[] for _ in OOV]
@@ -194,7 +194,7 @@ def test_what_is_permitted_is_what_the_slow_rules_permit(limits: SearchSettings,
 
 
 @given(limits=limits(), seed=st.integers(0, 10**6), kind=KINDS, sampled=st.booleans())
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_greedy_search_and_sampling_write_streams(limits: SearchSettings, seed: int, kind: str, sampled: bool) -> None:
     torch.manual_seed(seed)
     for line in run(StreamConstraint(VOCABULARY, limits), random_model(seed, kind), sampled):
@@ -202,7 +202,7 @@ def test_greedy_search_and_sampling_write_streams(limits: SearchSettings, seed: 
 
 
 @given(limits=limits(), seed=st.integers(0, 10**6), kind=KINDS, document=st.integers(0, 2))
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_every_hypothesis_of_a_beam_is_a_stream(limits: SearchSettings, seed: int, kind: str, document: int) -> None:
     lines = run_beam(StreamConstraint(VOCABULARY, limits), random_model(seed, kind), document, size=3)
     assert lines or limits.max_length is not None
@@ -211,7 +211,7 @@ def test_every_hypothesis_of_a_beam_is_a_stream(limits: SearchSettings, seed: in
 
 
 @given(seed=st.integers(0, 10**6))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_a_hypothesis_does_not_depend_on_the_rows_beside_it(seed: int) -> None:
     model = random_model(seed, "plain")
     constraint = StreamConstraint(VOCABULARY, SearchSettings(exclusive_window=2, exclude_phrases=True))

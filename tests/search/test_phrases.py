@@ -12,7 +12,7 @@ from onmt_exhird.search.stems import NO_WORD
 IDS = StreamIds(pad=1, start=2, eos=3, present=4, absent=5, end=6)
 TAGS = st.sampled_from([IDS.present, IDS.absent])
 PHRASE = st.tuples(TAGS, st.lists(st.integers(7, 11), min_size=1, max_size=4)).map(lambda p: [p[0], *p[1], IDS.end])
-quick = settings(deadline=None, max_examples=100)
+quick = settings(max_examples=100)
 
 
 def flat(phrases: list[list[int]]) -> list[int]:

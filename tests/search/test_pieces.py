@@ -130,7 +130,7 @@ def ids_of(written: Sequence[Sequence[str]], tokens: list[str], copied: list[lis
 
 
 @given(limits=limits(), seed=st.integers(0, 10**6), rules=st.sampled_from(RULES))
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 def test_what_is_permitted_is_what_the_slow_rules_permit(limits: SearchSettings, seed: int, rules: TextRules) -> None:
     tokens, copied = vocabulary_and_copied(seed)
     rng = random.Random(seed)
@@ -151,7 +151,7 @@ def test_what_is_permitted_is_what_the_slow_rules_permit(limits: SearchSettings,
 
 
 @given(limits=limits(), seed=st.integers(0, 10**6), rules=st.sampled_from(RULES), likes_nothing=st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_searches_write_streams_within_the_limits_of_words(
     limits: SearchSettings, seed: int, rules: TextRules, likes_nothing: bool
 ) -> None:
@@ -370,7 +370,7 @@ def test_a_vocabulary_of_words_has_the_constraint_of_words() -> None:
     ],
 )
 @given(seed=st.integers(0, 10**6))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_where_every_piece_is_a_word_all_is_as_with_words(options: dict[str, Any], seed: int) -> None:
     chosen = SearchSettings(**{"exclusive_window": 1, "max_phrase_words": 2} | options)
     words = ["graph", "graphs", "tree", "<digit>"]

@@ -31,7 +31,7 @@ def test_words_of_one_stem_and_no_others_are_of_one_class() -> None:
         assert [number == SPLIT for number in classes] == ["/" in word for word in words]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.data())
 def test_all_words_of_some_classes_are_found(data: st.DataObject) -> None:
     chosen = [data.draw(st.lists(st.integers(-1, len(known(row)) - 1), min_size=3, max_size=3)) for row in range(3)]

@@ -23,7 +23,7 @@ def worker(generator):
     loaded = threading.Event()
     worker = Worker(lambda: generator, Limits(bytes=2000), Metrics(), loaded.set)
     worker.start()
-    assert loaded.wait(10)
+    assert loaded.wait(120)
     yield worker
     worker.stop()
 

@@ -438,7 +438,7 @@ def use_it(open_page, server, text):
     page.get_by_role("status").filter(has_text="Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()").splitlines() == first[1:]
     server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(10) == 0
+    assert server.process.wait(120) == 0
     page.get_by_role("button", name="Find keyphrases").click()
     page.get_by_role("alert").get_by_text("The server does not answer").wait_for()
     page.complaints.clear()  # the browser itself logs a refused connection

@@ -21,7 +21,7 @@ def make_app():
     loaded = threading.Event()
     worker = Worker(FakeGenerator, Limits(), Metrics(), loaded.set)
     worker.start()
-    assert loaded.wait(10)
+    assert loaded.wait(120)
     return create_app(worker)
 
 

@@ -68,7 +68,7 @@ def slow_choice(log_probs: list[float], sequence: list[int]) -> int:
     return max(map(ID.__getitem__, permitted), key=log_probs.__getitem__)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=100)
 @given(
     st.lists(
         st.tuples(
