@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +23,7 @@ from helpers.bulk_fakes import count_documents, die, texts_of
 from helpers.fake_generator import FakeGenerator
 from helpers.files import TESTS
 from helpers.stock import unmeasured
+from helpers.waiting import PATIENCE, until
 
 import onmt_exhird.generator
 from onmt_exhird.bulk import shards
@@ -334,13 +335,6 @@ def workers_of(process: subprocess.Popen[bytes]) -> list[int]:
     return [int(number) for number in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
-def until(condition: Callable[[], object], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 def alive(pid: int) -> bool:
     try:
         return "(zombie)" not in Path(f"/proc/{pid}/status").read_text()
@@ -374,7 +368,7 @@ def test_the_workers_of_a_killed_run_end_too_and_the_next_call_goes_on(begun: su
 def test_ctrl_c_ends_all_at_once(begun: subprocess.Popen[bytes]) -> None:
     workers = workers_of(begun)
     begun.send_signal(signal.SIGINT)
-    assert begun.wait(timeout=120) == 130
+    assert begun.wait(timeout=PATIENCE) == 130
     assert begun.stderr is not None and begun.stderr.read().endswith(b"exhird generate: interrupted\n")
     assert not any(map(alive, workers))
     assert start("0").wait() == 0

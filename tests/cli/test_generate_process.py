@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from helpers.files import TESTS
 from helpers.stock import unmeasured
+from helpers.waiting import PATIENCE
 
 COMMAND = [sys.executable, str(TESTS / "helpers" / "fake_generator.py")]
 
@@ -28,9 +29,9 @@ def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen([*COMMAND, *arguments], **usual | options)
 
 
-def read_line(process: subprocess.Popen[bytes], seconds: float = 120) -> bytes:
+def read_line(process: subprocess.Popen[bytes]) -> bytes:
     assert process.stdout is not None
-    assert select.select([process.stdout], [], [], seconds)[0], "no answer"
+    assert select.select([process.stdout], [], [], PATIENCE)[0], "no answer"
     return process.stdout.readline()
 
 
@@ -72,7 +73,7 @@ def test_ctrl_c_leaves_whole_lines(tmp_path: Path) -> None:
     process = start("generate", str(path), env=unmeasured() | {"FAKE_SECONDS": "0.001"})
     first = read_line(process)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130 and err == b"exhird generate: interrupted\n"
     assert whole_lines(first + out) and len(out.splitlines()) < 99_999
 
@@ -84,8 +85,8 @@ def test_a_closed_pipe_is_the_end_of_an_endless_input() -> None:
     source.stdout.close()
     assert read_line(process) == b"planar ; absent thing\n"
     process.stdout.close()
-    assert process.wait(timeout=120) == 0
-    assert source.wait(timeout=120) == -signal.SIGPIPE
+    assert process.wait(timeout=PATIENCE) == 0
+    assert source.wait(timeout=PATIENCE) == -signal.SIGPIPE
     assert process.stderr is not None and process.stderr.read() == b""
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 from helpers.bulk_fakes import load
 from helpers.fake_generator import FakeGenerator
 from helpers.files import TESTS
+from helpers.waiting import until
 
 from onmt_exhird.bulk.folder import Folder
 from onmt_exhird.bulk.run import fill
@@ -97,13 +98,6 @@ def workers_of(pid: int, engine: str) -> list[int]:
     names = {"ray": "ray::MapWorker", "spark": "pyspark.daemon"}
     found = [one for one in tree(pid) if names[engine] in command_of(one)]
     return found if engine == "ray" else found[1:]
-
-
-def until(condition: Callable[[], object], seconds: float = 200) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -10,12 +10,13 @@ import re
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+from helpers.waiting import PATIENCE
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator.results import Keyphrase, Keyphrases, PhraseAttention, Token, WordAttention
@@ -44,7 +45,7 @@ class FakeGenerator:
         count = 0
         for documents in arrivals:
             self.batches.append((documents, options))
-            assert self.gate.wait(120)
+            assert self.gate.wait(PATIENCE)
             for number, document in enumerate(documents, start=count):
                 yield number, self.one(document, **options)
             count += len(documents)
@@ -98,18 +99,18 @@ def serving(generator: FakeGenerator, limits: Limits | None = None, load: Callab
     thread = threading.Thread(target=server.run, args=(ready.set,))
     thread.start()
     try:
-        assert load is not None or ready.wait(120)
+        assert load is not None or ready.wait(PATIENCE)
         yield server
     finally:
         generator.gate.set()
         server.stop()
-        thread.join(120)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 
 def ask(server: Server, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], Any]:
     """Status, headers (lower case) and what the body holds."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     try:
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         connection.request(method, path, data, {"Content-Type": "application/json"} | headers)
@@ -123,13 +124,6 @@ def ask(server: Server, method: str, path: str, body: Any = None, **headers: str
 
 def post(server: Server, body: Any) -> tuple[int, dict[str, str], Any]:
     return ask(server, "POST", "/v1/keyphrases", body)
-
-
-def until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.005)
 
 
 @contextlib.contextmanager

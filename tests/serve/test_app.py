@@ -7,6 +7,7 @@ import logging
 
 import pytest
 from helpers.serve_fakes import FakeGenerator
+from helpers.waiting import PATIENCE
 
 from onmt_exhird.serve.app import HERE, create_app
 from onmt_exhird.serve.limits import Limits
@@ -23,7 +24,7 @@ def worker(generator):
     loaded = threading.Event()
     worker = Worker(lambda: generator, Limits(bytes=2000), Metrics(), loaded.set)
     worker.start()
-    assert loaded.wait(120)
+    assert loaded.wait(PATIENCE)
     yield worker
     worker.stop()
 

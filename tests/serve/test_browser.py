@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from helpers.browser import CONTRASTS, find, phrases, point, shading, wait
 from helpers.serve_fakes import FakeGenerator, command, look, serving
+from helpers.waiting import PATIENCE
 
 from onmt_exhird.serve.limits import Limits
 
@@ -438,7 +439,7 @@ def use_it(open_page, server, text):
     page.get_by_role("status").filter(has_text="Copied").wait_for()
     assert page.evaluate("navigator.clipboard.readText()").splitlines() == first[1:]
     server.process.send_signal(signal.SIGTERM)
-    assert server.process.wait(120) == 0
+    assert server.process.wait(PATIENCE) == 0
     page.get_by_role("button", name="Find keyphrases").click()
     page.get_by_role("alert").get_by_text("The server does not answer").wait_for()
     page.complaints.clear()  # the browser itself logs a refused connection

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 from helpers.generator_models import make, texts
-from helpers.serve_fakes import EXHIRD, ask, command, post, until
+from helpers.serve_fakes import EXHIRD, ask, command, post
+from helpers.waiting import PATIENCE, until
 
 from onmt_exhird import KeyphraseGenerator
 from onmt_exhird.cli import main
@@ -47,7 +48,7 @@ def server(folder):
     with command("--model", folder) as server:
         yield server
         server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(120) == 0
+        assert server.process.wait(PATIENCE) == 0
 
 
 def plain(result) -> dict:
@@ -107,10 +108,10 @@ def test_eight_requests_that_wait_are_answered_when_it_is_told_to_stop(folder, g
         until(lambda: waiting() >= 8 * 8)
         server.process.send_signal(signal.SIGTERM)
         for answer in answers:
-            status, _, body = answer.result(120)
+            status, _, body = answer.result(PATIENCE)
             assert status == 200 and body["results"] == expected
-        assert [answer.result(120)[0] for answer in before] == [200, 200]
-        stdout, stderr = server.process.communicate(timeout=120)
+        assert [answer.result(PATIENCE)[0] for answer in before] == [200, 200]
+        stdout, stderr = server.process.communicate(timeout=PATIENCE)
         assert server.process.returncode == 0
     assert stdout.endswith("exhird serve: stopped\n")
     assert "Traceback" not in stderr and asked[0] not in stderr

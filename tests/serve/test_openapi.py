@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from helpers.serve_fakes import FakeGenerator
+from helpers.waiting import PATIENCE
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,7 @@ def make_app():
     loaded = threading.Event()
     worker = Worker(FakeGenerator, Limits(), Metrics(), loaded.set)
     worker.start()
-    assert loaded.wait(120)
+    assert loaded.wait(PATIENCE)
     return create_app(worker)
 
 
@@ -32,7 +33,6 @@ OPERATIONS = {operation.label: operation for operation in (found.ok() for found 
 def check(operation, mode, examples):
     @settings(
         max_examples=examples,
-        deadline=None,
         derandomize=True,
         database=None,
         phases=[Phase.generate],

@@ -9,7 +9,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from helpers.serve_fakes import FakeGenerator, ask, post, serving, until
+from helpers.serve_fakes import FakeGenerator, ask, post, serving
+from helpers.waiting import PATIENCE, until
 
 from onmt_exhird.cli import main
 from onmt_exhird.errors import ExhirdError
@@ -24,7 +25,7 @@ def pool():
 
 
 def connect(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), timeout=120)
+    return socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
 
 
 def raw(body: bytes, length: int | None = None) -> bytes:
@@ -50,7 +51,7 @@ def test_a_client_that_closes_its_connection_while_it_waits_costs_no_generation(
     until(lambda: server.worker.waiting == 2)
     until(lambda: any(job.gone() for job in server.worker._queue))
     generator.gate.set()
-    assert first.result(120)[0] == waiting.result(120)[0] == 200
+    assert first.result(PATIENCE)[0] == waiting.result(PATIENCE)[0] == 200
     assert [documents for documents, _ in generator.batches] == [["first"], ["waiting"]]
 
 
@@ -67,7 +68,7 @@ def test_health_answers_while_all_that_may_wait_wait_and_the_rest_is_turned_away
     assert f"exhird_waiting_documents {limits.requests - 1}" in ask(server, "GET", "/metrics")[2].decode().splitlines()
     generator.gate.set()
     for answer in (first, *others):
-        assert answer.result(120)[0] == 200
+        assert answer.result(PATIENCE)[0] == 200
     assert max(len(documents) for documents, _ in generator.batches) == limits.batch
 
 
@@ -85,7 +86,7 @@ def test_what_is_under_way_when_it_stops_is_answered(generator, pool):
         assert post(server, {"documents": ["late"]})[0] == 503
         generator.gate.set()
         for n, answer in enumerate(answers):
-            status, _, body = answer.result(120)
+            status, _, body = answer.result(PATIENCE)
             assert status == 200
             assert body["results"][0]["keyphrases"] == json.loads(
                 json.dumps(generator.one(f"text {n}").to_dict()["keyphrases"])
@@ -104,7 +105,7 @@ def test_a_model_that_never_ends_does_not_keep_the_server_from_stopping(generato
         until(lambda: server.worker.waiting == 1)
         server.stop()
         for answer in answers:
-            status, _, problem = answer.result(120)
+            status, _, problem = answer.result(PATIENCE)
             assert status == 503 and "stopped" in problem["detail"]
 
 
@@ -120,7 +121,7 @@ def test_alive_but_not_ready_while_the_model_is_loaded(generator):
     loaded = threading.Event()
 
     def load():
-        assert loaded.wait(120)
+        assert loaded.wait(PATIENCE)
         return generator
 
     with serving(generator, load=load) as server:
@@ -207,7 +208,7 @@ def test_a_slow_sender_is_answered_when_it_is_done(server):
 
 
 def test_a_connection_serves_several_requests(server):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     connection.connect()
     opened = connection.sock
     for _ in range(3):

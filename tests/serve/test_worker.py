@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from helpers.serve_fakes import until
+from helpers.waiting import PATIENCE, until
 
 from onmt_exhird.serve.limits import Limits
 from onmt_exhird.serve.metrics import Metrics
@@ -23,7 +23,7 @@ def worker(generator):
     loaded = threading.Event()
     worker = Worker(lambda: generator, Limits(batch=5, waiting=12), Metrics(), loaded.set)
     worker.start()
-    assert loaded.wait(120)
+    assert loaded.wait(PATIENCE)
     yield worker
     generator.gate.set()
     worker.stop()
@@ -56,7 +56,7 @@ def test_what_has_come_is_taken_at_once_up_to_a_batch(worker, generator, pool, b
     answers = [send(pool, worker, [f"a{n}", f"b{n}"], {}) for n in range(4)]
     generator.gate.set()
     for n, answer in enumerate(answers):
-        assert answer.result(120) == [generator.one(f"a{n}"), generator.one(f"b{n}")]
+        assert answer.result(PATIENCE) == [generator.one(f"a{n}"), generator.one(f"b{n}")]
     assert [len(documents) for documents, _ in generator.batches] == [1, 5, 3]
 
 
@@ -73,17 +73,17 @@ def test_an_answer_does_not_wait_for_its_neighbours_long_texts(worker, generator
     def generate(arrivals, **options):
         documents = next(arrivals)
         for number in reversed(range(len(documents))):
-            assert documents[number] != "long" or longest.wait(120)
+            assert documents[number] != "long" or longest.wait(PATIENCE)
             yield number, generator.one(documents[number])
 
     long = send(pool, worker, ["long"], {"window": 0})
     short = send(pool, worker, ["short"], {"window": 0})
     generator.generate_as_finished = generate
     generator.gate.set()
-    assert short.result(120) == [generator.one("short")]
+    assert short.result(PATIENCE) == [generator.one("short")]
     assert not long.done()
     longest.set()
-    assert long.result(120) == [generator.one("long")]
+    assert long.result(PATIENCE) == [generator.one("long")]
 
 
 def test_those_who_come_join_those_who_are_under_way(worker, generator, pool):
@@ -96,7 +96,7 @@ def test_those_who_come_join_those_who_are_under_way(worker, generator, pool):
             asked.append((documents, options))
             waiting += enumerate(documents, start=count)
             count += len(documents)
-            assert go_on.acquire(timeout=120)
+            assert go_on.acquire(timeout=PATIENCE)
             number, document = waiting.pop(0)
             yield number, generator.one(document, **options)
 
@@ -110,8 +110,8 @@ def test_those_who_come_join_those_who_are_under_way(worker, generator, pool):
     late = send(pool, worker, ["e"], {})
     for _ in range(4):
         go_on.release()
-    assert first.result(120) == [generator.one("a"), generator.one("b")]
-    assert joins.result(120) and other.result(120) == [generator.one("d", window=0)] and late.result(120)
+    assert first.result(PATIENCE) == [generator.one("a"), generator.one("b")]
+    assert joins.result(PATIENCE) and other.result(PATIENCE) == [generator.one("d", window=0)] and late.result(PATIENCE)
     assert asked == [(["a", "b"], {}), (["c"], {}), ([], {}), (["d"], {"window": 0}), (["e"], {})]
 
 
@@ -120,7 +120,7 @@ def test_only_equal_options_share_a_batch_and_the_first_come_is_served_first(wor
     answers = [send(pool, worker, [f"document {n}"], option) for n, option in enumerate(options)]
     generator.gate.set()
     for n, (answer, option) in enumerate(zip(answers, options, strict=True)):
-        assert answer.result(120) == [generator.one(f"document {n}", **option)]
+        assert answer.result(PATIENCE) == [generator.one(f"document {n}", **option)]
     assert generator.batches[1:] == [
         (["document 0", "document 2"], {"window": 0}),
         (["document 1"], {"window": 1}),
@@ -133,7 +133,7 @@ def test_a_full_queue_turns_away_and_says_for_how_long(worker, generator, pool, 
         worker.generate(["b"], {}, stays)
     assert told.value.status == 429 and told.value.retry_after >= 1
     generator.gate.set()
-    assert all(len(answer.result(120)) == 4 for answer in answers)
+    assert all(len(answer.result(PATIENCE)) == 4 for answer in answers)
     assert worker.generate(["b"], {}, stays)
 
 
@@ -141,7 +141,7 @@ def test_more_requests_than_threads_are_turned_away_though_there_is_room_for_the
     loaded = threading.Event()
     worker = Worker(lambda: generator, Limits(requests=3), Metrics(), loaded.set)
     worker.start()
-    assert loaded.wait(120)
+    assert loaded.wait(PATIENCE)
     generator.gate.clear()
     taken = [pool.submit(worker.generate, ["first"], {}, stays)]
     until(lambda: len(generator.batches) == 1)
@@ -150,7 +150,7 @@ def test_more_requests_than_threads_are_turned_away_though_there_is_room_for_the
         worker.generate(["one too many"], {}, stays)
     assert told.value.status == 429
     generator.gate.set()
-    assert all(one.result(120) for one in taken)
+    assert all(one.result(PATIENCE) for one in taken)
     worker.stop()
 
 
@@ -158,9 +158,9 @@ def test_a_client_that_has_gone_costs_no_generation(worker, generator, pool, bus
     gone = send(pool, worker, ["gone"], {}, gone=lambda: True)
     there = send(pool, worker, ["there"], {})
     generator.gate.set()
-    assert there.result(120)
+    assert there.result(PATIENCE)
     with pytest.raises(ClientGone):
-        gone.result(120)
+        gone.result(PATIENCE)
     assert [documents for documents, _ in generator.batches] == [["first"], ["there"]]
     assert "exhird_abandoned_documents_total 1" in worker.metrics.render({})
 
@@ -171,7 +171,7 @@ def test_those_who_have_gone_make_room(worker, generator, pool, busy):
     left.set()
     there = pool.submit(worker.generate, ["there"], {}, stays)
     generator.gate.set()
-    assert there.result(120)
+    assert there.result(PATIENCE)
     assert all(isinstance(one.exception(10), ClientGone) for one in gone)
 
 
@@ -179,10 +179,10 @@ def test_those_who_have_gone_make_room(worker, generator, pool, busy):
 def test_one_request_s_trouble_is_not_its_neighbours_(worker, generator, pool, busy, text, status):
     answers = [send(pool, worker, [one], {}) for one in ("before", text, "after")]
     generator.gate.set()
-    assert answers[0].result(120) == [generator.one("before")]
-    assert answers[2].result(120) == [generator.one("after")]
+    assert answers[0].result(PATIENCE) == [generator.one("before")]
+    assert answers[2].result(PATIENCE) == [generator.one("after")]
     with pytest.raises(Problem) as told:
-        answers[1].result(120)
+        answers[1].result(PATIENCE)
     assert told.value.status == status
 
 
@@ -227,7 +227,7 @@ def test_stopping_answers_what_was_taken_and_takes_no_more(worker, generator, po
     assert told.value.status == 503
     assert not worker.idle
     generator.gate.set()
-    assert busy.result(120) and taken.result(120)
+    assert busy.result(PATIENCE) and taken.result(PATIENCE)
     until(lambda: worker.idle and not worker.alive)
 
 
@@ -237,7 +237,7 @@ def test_what_is_abandoned_is_told_so(worker, generator, pool, busy):
     worker.abandon()
     for one in (busy, queued):
         with pytest.raises(Problem) as told:
-            one.result(120)
+            one.result(PATIENCE)
         assert told.value.status == 503
     generator.gate.set()  # the batch ends, and its results, for nobody, do no harm
     until(lambda: not worker.alive)
