@@ -3,10 +3,10 @@
     python tools/checks/upstream.py tests       # OpenNMT-py's own unit tests, as they lie in the installed package
     python tools/checks/upstream.py commands    # a table of commands, a handful of steps each
 
-Tests that fail without the plug-in too are named, not counted. A command's exit code must be equal or better with the
-plug-in, and its output equal, unless the model copies: there OpenNMT-py is wrong. Without the plug-in a current torch
-refuses every checkpoint; so that there is something to compare with, it is told not to (these checkpoints are our own).
-Exit code 1 if something got worse.
+Tests that fail without the plug-in too are named, not counted; one that passes by chance is left out. A command's exit
+code must be equal or better with the plug-in, and its output equal, unless the model copies: there OpenNMT-py is wrong.
+Without the plug-in a current torch refuses every checkpoint; so that there is something to compare with, it is told not
+to (these checkpoints are our own). Exit code 1 if something got worse.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from xml.etree import ElementTree
 DATA = Path(__file__).resolve().parents[3] / "shared" / "upstream_data"  # beside the checkout, where it is
 MODES = {"off": {"TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"}, "on": {}}
 NEED_DATA = ("test_data_prepare.py", "test_transform.py")  # of OpenNMT-py's tests
+# It draws one of four ways to cut a sentence and expects a certain one; sentencepiece 0.2.2 draws another in one run
+# and in the next, though it is given a seed.
+BY_CHANCE = "TestSubwordTransform and test_sentencepiece"
 
 CONFIGURATIONS = {
     "words": "corpus: {path_src: data/src-train.txt, path_tgt: data/tgt-train.txt, weight: 1}\n"
@@ -231,6 +234,7 @@ def run_tests(mode: str, folder: Path) -> dict[str, str]:
     assert spec is not None and spec.origin is not None
     tests = Path(spec.origin).parent / "tests"
     options = ["-q", "-p", "no:cacheprovider", "-W", "ignore", f"--junitxml={folder / 'report.xml'}"]
+    options += ["-k", f"not ({BY_CHANCE})"]
     folder.mkdir()
     if DATA.exists():
         prepare_test_data(folder)
