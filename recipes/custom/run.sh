@@ -15,6 +15,7 @@ From raw records to keyphrases and scores, for any corpus.
   --name NAME        of the test set; default: test
 $(training_usage run/custom 3435)
 
+With few documents, read several times, '-- -dropout 0.3' gives better phrases (RESULTS.md, "Dropout").
 What was done before is not done again; training goes on from its last checkpoint. The checkpoint with the least
 validation perplexity is tested. Exit code: 0 all done, 1 a command failed, 2 a mistake in the call.
 
