@@ -103,6 +103,10 @@ class Reader:
             found = [place for place in places if self._stem(self.tokens[place + offset]) == root]
         return found
 
+    def has_all(self, stems: Sequence[str]) -> bool:
+        """Whether the document has each of some stems, wherever they stand."""
+        return all(self.occurrences((stem,)) for stem in stems)
+
     def span(self, place: int, count: int) -> Span:
         """The characters of so many tokens."""
         return self.spans[place][0], self.spans[place + count - 1][1]
