@@ -5,8 +5,10 @@
 Of the phrases that authors chose for the documents of --data, that is of PREFIX.src and PREFIX.tgt of exhird prepare,
 the commonest are learned: a vector of each, and one of each word of the model's vocabulary, such that the words of a
 document make its authors' phrases likely (onmt_exhird/nn/thesaurus.py). From the documents of --valid, which must be
-others, it is learned how likely a phrase is that the decoder has not written. A generator adds those that are likely
-enough. The decoder stays as it is.
+others, it is learned how likely a phrase is that the decoder has not written: one of these, and in English one that a
+document says in other words' order (onmt_exhird/generator/rearranged.py). A generator adds those that are likely
+enough. The decoder stays as it is. Without --data so does the thesaurus that a model has, and only the chances are
+learned anew.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from tqdm import tqdm
 
 from onmt_exhird.cli.values import positive, share
 from onmt_exhird.errors import ExhirdError
+from onmt_exhird.languages import ENGLISH
 from onmt_exhird.stream import DIGIT, SEPARATOR, STRUCTURE, UNK, read_leniently
 from onmt_exhird.text import stem_words
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from onmt_exhird.generator.thesaurus import Chance
     from onmt_exhird.generator.trained import Trained
     from onmt_exhird.nn.thesaurus import Thesaurus
 
@@ -214,79 +216,102 @@ def learn(args: argparse.Namespace, thesaurus: Thesaurus, lesson: Lesson) -> Non
 
 
 class Cases(NamedTuple):
-    """Phrases that the thesaurus has for documents and the decoder has not written: what is known of each (n, 3), a 1
-    at last, and whether authors chose it (n).
+    """Phrases that the decoder has not written for documents: what is known of each (n, k), a 1 at last, and whether
+    authors chose it (n).
     """
 
     facts: Tensor
     right: Tensor
 
 
-def cases(pairs: Sequence[tuple[str, str]], trained: Trained, known: Known, thesaurus: Thesaurus) -> dict[bool, Cases]:
-    """Of some documents, by whether a phrase stands in its document."""
+PRESENT, ABSENT, REARRANGED = 0, 1, 2  # of the thesaurus, standing in a document or not; of the document's own words
+
+
+def cases(
+    pairs: Sequence[tuple[str, str]], trained: Trained, phrases: Sequence[str], thesaurus: Thesaurus
+) -> list[Cases]:
+    """Of some documents, of each of the three kinds; phrases: those of the thesaurus."""
     import torch
 
+    from onmt_exhird.generator import rearranged
     from onmt_exhird.generator.api import KeyphraseGenerator
     from onmt_exhird.generator.documents import read_document
     from onmt_exhird.generator.phrases import Reader
 
     rules = trained.text.rules
     documents = [tuple(source.split(f" {SEPARATOR} ", 1)) if SEPARATOR in source else source for source, _ in pairs]
-    answers = KeyphraseGenerator(trained).generate(documents, thesaurus=False)
+    answers = KeyphraseGenerator(replace(trained, thesaurus=None)).generate(documents)
     bags = bags_of(as_ids(pairs, trained), thesaurus, trained)
-    stems = list(known.numbers)
-    facts: dict[bool, list[list[float]]] = {True: [], False: []}
-    right: dict[bool, list[bool]] = {True: [], False: []}
+    known, stems = set(phrases), [stem_words(phrase.split(), rules) for phrase in phrases]
+    facts: list[list[Sequence[float]]] = [[], [], []]
+    right: list[list[bool]] = [[], [], []]
     shown = tqdm(documents, "chances", unit=" documents", disable=None)
     for document, (_, stream), bag, answer in zip(shown, pairs, bags, answers, strict=True):
         own, reader = read_phrases(stream, trained), Reader(read_document(document, rules), rules)
-        written = {stem_words(phrase.text.split(), rules) for phrase in answer}
+        written = {stem_words(phrase.text.split(), rules): phrase for phrase in answer}
         log_probs = thesaurus.logits(thesaurus.vectors([bag])).log_softmax(1)[0]
+        found: list[tuple[int, Stems, Sequence[float]]] = []
         for number in log_probs.topk(min(LIKELIEST, len(stems))).indices.tolist():
             if stems[number] not in written:
-                kind = bool(reader.occurrences(stems[number]))
-                facts[kind].append([float(log_probs[number]), float(thesaurus.keyness[number]), 1.0])
-                right[kind].append(stems[number] in own)
-    return {
-        kind: Cases(torch.tensor(facts[kind]).double().reshape(-1, 3), torch.tensor(right[kind]).double())
-        for kind in facts
-    }
+                kind = PRESENT if reader.occurrences(stems[number]) else ABSENT
+                found.append((kind, stems[number], (float(log_probs[number]), float(thesaurus.keyness[number]))))
+        if rules.language == ENGLISH:
+            of_words = (case for case in rearranged.cases(reader, written) if " ".join(case.words) not in known)
+            found += [(REARRANGED, case.stems, case.facts) for case in of_words]
+        for kind, key, what in found:
+            facts[kind].append((*what, 1.0))
+            right[kind].append(key in own)
+    nothing = torch.zeros(0, 3)
+    return [
+        Cases(torch.tensor(some).double() if some else nothing.double(), torch.tensor(are).double())
+        for some, are in zip(facts, right, strict=True)
+    ]
 
 
-def chance(some: Cases, least: float) -> Chance:
+def weights(some: Cases) -> list[float]:
     """What makes the right ones of some cases likely: logistic regression, by Newton's method."""
     import torch
 
-    from onmt_exhird.generator.thesaurus import Chance
-
-    weights = torch.zeros(3).double()
+    count = some.facts.shape[1]
+    found = torch.zeros(count).double()
     for _ in range(NEWTON):
-        likely = (some.facts @ weights).sigmoid()
-        slope = some.facts.T @ (likely - some.right) + PULL * weights
-        curve = (some.facts.T * (likely * (1 - likely))) @ some.facts + PULL * torch.eye(3).double()
-        weights -= torch.linalg.solve(curve, slope)
-    return Chance(*(round(float(weight), 4) for weight in weights), least)
+        likely = (some.facts @ found).sigmoid()
+        slope = some.facts.T @ (likely - some.right) + PULL * found
+        curve = (some.facts.T * (likely * (1 - likely))) @ some.facts + PULL * torch.eye(count).double()
+        found -= torch.linalg.solve(curve, slope)
+    return [round(weight, 4) for weight in found.tolist()]
 
 
 def teach(args: argparse.Namespace) -> None:
+    from onmt_exhird.generator.chances import Chance, Manner, RearrangedChance, log_odds
     from onmt_exhird.generator.folder import write_folder
     from onmt_exhird.generator.loading import load
-    from onmt_exhird.generator.thesaurus import Chance, KnownPhrases, Manner
+    from onmt_exhird.generator.thesaurus import KnownPhrases
 
-    for least in (args.present, args.absent):
-        Chance(0.0, 0.0, 0.0, least)  # a wrong one is told now, not when all is learned
+    for least in (args.present, args.absent, args.rearranged):
+        log_odds(least)  # a wrong one is told now, not when all is learned
     trained = load(args.model)
     if trained.text.subwords is not None:
         raise ExhirdError(f"{args.model} is a model of pieces of words: only one of words can have a thesaurus")
     valid = read_all(args.valid)
-    known, thesaurus, lesson = prepare(args, trained)
-    learn(args, thesaurus, lesson)
-    found = cases(valid, trained, known, thesaurus.requires_grad_(False))
-    present, absent = (chance(found[kind], least) for kind, least in ((True, args.present), (False, args.absent)))
-    print(f"present      {present}\nabsent       {absent}")
-    tensors = {name: tensor.detach() for name, tensor in thesaurus.state_dict().items()}
-    manner = Manner(present, absent, args.most_absent)
-    trained = replace(trained, thesaurus=KnownPhrases(known.written, tensors, manner))
+    if args.data is not None:
+        known, thesaurus, lesson = prepare(args, trained)
+        learn(args, thesaurus, lesson)
+        phrases, tensors = known.written, {name: tensor.detach() for name, tensor in thesaurus.state_dict().items()}
+    elif trained.thesaurus is not None:
+        phrases, tensors = trained.thesaurus.phrases, trained.thesaurus.tensors
+        thesaurus = trained.thesaurus.build(len(trained.tokens))
+    else:
+        raise ExhirdError(f"{args.model} has no thesaurus: give --data, from which one is learned")
+    found = cases(valid, trained, phrases, thesaurus.requires_grad_(False))
+    manner = Manner(
+        Chance(*weights(found[PRESENT]), args.present),
+        Chance(*weights(found[ABSENT]), args.absent),
+        args.most_absent,
+        RearrangedChance(*weights(found[REARRANGED]), args.rearranged) if len(found[REARRANGED].right) else None,
+    )
+    print(f"present      {manner.present}\nabsent       {manner.absent}\nrearranged   {manner.rearranged}")
+    trained = replace(trained, thesaurus=KnownPhrases(phrases, tensors, manner))
     write_folder(trained, args.output, args.precision)
     print(f"written      {args.output}")
 
@@ -299,7 +324,12 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--model", required=True, metavar="M", help="a model folder, a .pt of onmt_train, or an installed model's name")
-    add("--data", nargs="+", required=True, metavar="PREFIX", help="of files of exhird prepare: PREFIX.src, PREFIX.tgt")
+    add(
+        "--data",
+        nargs="+",
+        metavar="PREFIX",
+        help="of files of exhird prepare: PREFIX.src, PREFIX.tgt; default: the model's own thesaurus stays",
+    )
     add(
         "--valid",
         nargs="+",
@@ -326,6 +356,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument_group("what a generator adds").add_argument
     add("--present", type=share, default=0.15, metavar="X", help="what is as likely as this; default: %(default)s")
     add("--absent", type=share, default=0.025, metavar="X", help="likewise, not in the text; default: %(default)s")
+    add("--rearranged", type=share, default=0.04, metavar="X", help="likewise, of its own words; default: %(default)s")
     add("--most-absent", type=positive, default=4, metavar="N", help="with the decoder's own; default: %(default)s")
     return parser
 

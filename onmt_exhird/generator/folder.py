@@ -19,7 +19,8 @@ from torch import Tensor
 
 from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator.card import write_card
-from onmt_exhird.generator.thesaurus import KnownPhrases, Manner
+from onmt_exhird.generator.chances import Manner
+from onmt_exhird.generator.thesaurus import KnownPhrases
 from onmt_exhird.generator.trained import Options, Trained
 from onmt_exhird.nn.model import Architecture
 from onmt_exhird.text import RULES

@@ -7,70 +7,21 @@ little (RESULTS.md).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
 from onmt_exhird.errors import ExhirdError
+from onmt_exhird.generator.chances import Manner, log_odds
 from onmt_exhird.generator.phrases import ByStems, Raw, Reader
-from onmt_exhird.generator.results import Keyphrase
+from onmt_exhird.generator.rearranged import likely_cases
 from onmt_exhird.nn.thesaurus import Thesaurus, title_length
 from onmt_exhird.search.sources import Sources
 from onmt_exhird.text import stem_words
 
 TOGETHER = 64  # documents whose logits are in memory at once
-
-
-@dataclass(frozen=True)
-class Chance:
-    """How likely it is that authors chose a phrase: log odds, linear in what is known of it.
-
-    by_words     times log P of the phrase, given the document's words
-    by_keyness   times the phrase's keyness
-    least        how likely it must be to be added
-    """
-
-    by_words: float
-    by_keyness: float
-    offset: float
-    least: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.least < 1:
-            raise ExhirdError(
-                f"phrases of a thesaurus that are as likely as {self.least} cannot be added: give 0.1, say"
-            )
-
-    @property
-    def threshold(self) -> float:
-        """The log odds of what is just likely enough."""
-        return math.log(self.least / (1 - self.least))
-
-    def of_keyness(self, keyness: Tensor) -> Tensor:
-        """The part of the log odds that no document changes."""
-        return self.by_keyness * keyness + self.offset
-
-
-@dataclass(frozen=True)
-class Manner:
-    """When a phrase is added.
-
-    present       of phrases that stand in a document
-    absent        of those that do not
-    most_absent   of these, with the decoder's own
-    """
-
-    present: Chance
-    absent: Chance
-    most_absent: int
-
-    @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Manner:
-        """The inverse of `dataclasses.asdict`."""
-        return cls(Chance(**config["present"]), Chance(**config["absent"]), int(config["most_absent"]))
 
 
 @dataclass(frozen=True)
@@ -118,7 +69,7 @@ class Suggesting:
         self._phrases = [tuple(phrase.split()) for phrase in known.phrases]
         self._known = set(known.phrases)
         self._chances = [
-            (chance.by_words, chance.of_keyness(self.thesaurus.keyness), chance.threshold)
+            (chance.by_words, chance.of_keyness(self.thesaurus.keyness), log_odds(chance.least))
             for chance in (self.manner.present, self.manner.absent)
         ]
         self._separator = separator
@@ -145,7 +96,7 @@ class Suggesting:
         Of an absent phrase that the thesaurus knows, it knows better than the decoder how likely it is. Another one is
         kept if the document has all its words: of those with a word that stands nowhere 1 in 303 was an author's.
         """
-        more: dict[bool, list[tuple[float, tuple[str, ...], Keyphrase]]] = {True: [], False: []}
+        more: dict[bool, ByStems] = {True: {}, False: {}}
         likely = set()  # of what was written
         for words, if_present, if_absent in suggested:
             key = stem_words(words, reader.rules)
@@ -157,15 +108,20 @@ class Suggesting:
                 (self.manner.present, if_present) if reader.occurrences(key) else (self.manner.absent, if_absent)
             )
             if score >= chance.least and (phrase := reader.keyphrase(Raw(words, 0, score))) is not None:
-                more[phrase.present].append((-score, key, phrase))
+                more[phrase.present][key] = phrase
+        if self.manner.rearranged is not None:
+            for case, score in likely_cases(self.manner.rearranged, reader, written):
+                phrase = reader.keyphrase(Raw(case.words, 0, score))
+                if phrase is not None and phrase.text not in self._known:
+                    more[False].setdefault(case.stems, phrase)
         kept = {
             key: phrase
             for key, phrase in written.items()
             if phrase.present or key in likely or (phrase.text not in self._known and reader.has_all(key))
         }
         room = max(0, self.manner.most_absent - sum(not phrase.present for phrase in kept.values()))
-        added = sorted(more[True]) + sorted(more[False])[:room]
-        return kept | {key: phrase for _, key, phrase in added}
+        present, absent = (sorted(some.items(), key=lambda pair: (-pair[1].score, pair[0])) for some in more.values())
+        return kept | dict(present) | dict(absent[:room])
 
     def _bag(self, ids: Tensor) -> tuple[Tensor, Tensor]:
         return self.thesaurus.bag(ids, title_length(ids, self._separator))

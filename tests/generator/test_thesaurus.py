@@ -15,9 +15,10 @@ from helpers.generator_models import SPECIALS, TOKENS, make, texts
 from onmt_exhird import KeyphraseGenerator, Keyphrases
 from onmt_exhird.cli import main
 from onmt_exhird.errors import ExhirdError
+from onmt_exhird.generator.chances import Chance, Manner
 from onmt_exhird.generator.folder import read_config, read_folder
 from onmt_exhird.generator.shortlist import shorten
-from onmt_exhird.generator.thesaurus import Chance, KnownPhrases, Manner
+from onmt_exhird.generator.thesaurus import KnownPhrases
 from onmt_exhird.generator.trained import Trained
 from onmt_exhird.text import stem_words, tokenize
 

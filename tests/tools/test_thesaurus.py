@@ -123,9 +123,40 @@ def test_chances_are_those_that_made_the_cases(tool: ModuleType) -> None:
     torch.manual_seed(1)
     facts = torch.cat([torch.randn(20_000, 2), torch.ones(20_000, 1)], 1).double()
     right = (torch.rand(20_000) < (facts @ torch.tensor([0.5, -1.0, -2.0]).double()).sigmoid()).double()
-    found = tool.chance(tool.Cases(facts, right), 0.1)
-    assert (found.by_words, found.by_keyness, found.offset) == pytest.approx((0.5, -1.0, -2.0), abs=0.1)
-    assert found.least == 0.1
+    assert tool.weights(tool.Cases(facts, right)) == pytest.approx((0.5, -1.0, -2.0), abs=0.1)
+
+
+def test_without_data_only_the_chances_are_learned_anew(
+    tool: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of authors who put a document's words together in another order, where it says "of"."""
+    assert call(tool, folder, "--precision", "float32") == 0
+    before = read_folder(folder / "knowing").thesaurus
+    words, targets = "graph tree proof parsing language sorting".split(), []
+    pairs = [(one, other) for one in words for other in words if one != other]
+    write_lines(folder / "other.src", [f"we <sep> {one} of {other} , fast and quiet network" for one, other in pairs])
+    for number, (one, other) in enumerate(pairs):
+        targets.append(f"<p_start> network ; <a_start> {f'{other} {one}' if number % 3 else 'machine'} ;")
+    write_lines(folder / "other.tgt", targets)
+    options = "--model", str(folder / "knowing"), "--valid", str(folder / "other"), "--output", str(folder / "again")
+    assert tool.main([*options, "--precision", "float32", "--rearranged", "0.3"]) == 0
+    assert "rearranged   RearrangedChance(" in capsys.readouterr().out
+    after = read_folder(folder / "again").thesaurus
+    assert before is not None and after is not None and after.manner != before.manner
+    assert after.phrases == before.phrases
+    for name, tensor in after.tensors.items():
+        assert torch.equal(tensor, before.tensors[name])
+    added = KeyphraseGenerator.from_pretrained(folder / "again")("parsing of trees, fast and quiet network").absent
+    scores = {phrase.text: phrase.score for phrase in added}
+    assert 0.5 < scores["trees parsing"] < 0.8 and "fast network" not in scores
+
+
+def test_without_data_a_model_must_have_a_thesaurus(
+    tool: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = "--model", str(folder / "model"), "--valid", str(folder / "train"), "--output", str(folder / "none")
+    assert tool.main([*options]) == 2
+    assert "has no thesaurus: give --data" in capsys.readouterr().err and not (folder / "none").exists()
 
 
 def test_the_loss_is_that_of_the_obvious_sum(tool: ModuleType) -> None:
