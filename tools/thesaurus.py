@@ -288,7 +288,7 @@ def teach(args: argparse.Namespace) -> None:
     from onmt_exhird.generator.loading import load
     from onmt_exhird.generator.thesaurus import KnownPhrases
 
-    for least in (args.present, args.absent, args.rearranged):
+    for least in (args.present, args.absent):
         log_odds(least)  # a wrong one is told now, not when all is learned
     trained = load(args.model)
     if trained.text.subwords is not None:
@@ -308,7 +308,7 @@ def teach(args: argparse.Namespace) -> None:
         Chance(*weights(found[PRESENT]), args.present),
         Chance(*weights(found[ABSENT]), args.absent),
         args.most_absent,
-        RearrangedChance(*weights(found[REARRANGED]), args.rearranged) if len(found[REARRANGED].right) else None,
+        RearrangedChance(*weights(found[REARRANGED])) if len(found[REARRANGED].right) else None,
     )
     print(f"present      {manner.present}\nabsent       {manner.absent}\nrearranged   {manner.rearranged}")
     trained = replace(trained, thesaurus=KnownPhrases(phrases, tensors, manner))
@@ -356,7 +356,6 @@ def build_parser() -> argparse.ArgumentParser:
     add = parser.add_argument_group("what a generator adds").add_argument
     add("--present", type=share, default=0.15, metavar="X", help="what is as likely as this; default: %(default)s")
     add("--absent", type=share, default=0.025, metavar="X", help="likewise, not in the text; default: %(default)s")
-    add("--rearranged", type=share, default=0.04, metavar="X", help="likewise, of its own words; default: %(default)s")
     add("--most-absent", type=positive, default=4, metavar="N", help="with the decoder's own; default: %(default)s")
     return parser
 

@@ -20,11 +20,10 @@ def describe_text(text: dict[str, Any]) -> str:
 
 def describe_thesaurus(manner: dict[str, Any]) -> str:
     """When a phrase is added, in a line."""
-    rearranged = manner["rearranged"]
-    own = "" if rearranged is None else f" and the document's own words in another order from {rearranged['least']} on"
+    own = "" if manner["rearranged"] is None else " and those of the document's own words in another order"
     return (
-        f"adds phrases that many authors use: present ones from a chance of {manner['present']['least']} on, "
-        f"absent ones from {manner['absent']['least']} on{own}, up to {manner['most_absent']} with the decoder's own"
+        f"adds phrases that many authors use{own}: present ones from a chance of {manner['present']['least']} on, "
+        f"absent ones from {manner['absent']['least']} on, up to {manner['most_absent']} with the decoder's own"
     )
 
 

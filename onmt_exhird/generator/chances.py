@@ -55,7 +55,6 @@ class RearrangedChance:
     by_length             times log of the number of the document's tokens
     by_phrases            times the number of present phrases that the decoder has written
     by_their_words        times the number of words that these have in the mean
-    least                 how likely it must be to be added
     """
 
     by_shared_beginning: float
@@ -66,15 +65,11 @@ class RearrangedChance:
     by_phrases: float
     by_their_words: float
     offset: float
-    least: float
-
-    def __post_init__(self) -> None:
-        log_odds(self.least)
 
     def odds(self, facts: Sequence[float]) -> float:
         """Log odds, given what the weights are for, in their order."""
-        weights = list(vars(self).values())[:-2]
-        return sum(weight * fact for weight, fact in zip(weights, facts, strict=True)) + self.offset
+        *weights, offset = vars(self).values()
+        return sum(weight * fact for weight, fact in zip(weights, facts, strict=True)) + offset
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,7 @@ class Manner:
     present       of phrases of the thesaurus that stand in a document
     absent        of those that do not
     most_absent   absent phrases, with the decoder's own
-    rearranged    of the document's own words; None: none of these
+    rearranged    of absent ones of the document's own words, which must be as likely; None: none of these
     """
 
     present: Chance

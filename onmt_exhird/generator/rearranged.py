@@ -137,10 +137,12 @@ def cases(reader: Reader, written: ByStems) -> Iterator[Case]:
         yield Case(words, stems, (*kind, float(parts), float(min(found.times, TIMES)), *of_document))
 
 
-def likely_cases(chance: RearrangedChance, reader: Reader, written: ByStems) -> Iterator[tuple[Case, float]]:
-    """Those of a document that are likely enough, and how likely."""
-    least = log_odds(chance.least)
+def likely_cases(
+    chance: RearrangedChance, least: float, reader: Reader, written: ByStems
+) -> Iterator[tuple[Case, float]]:
+    """Those of a document that are at least so likely, and how likely."""
+    threshold = log_odds(least)
     for case in cases(reader, written):
         odds = chance.odds(case.facts)
-        if odds >= least:
+        if odds >= threshold:
             yield case, 1 / (1 + math.exp(-odds))

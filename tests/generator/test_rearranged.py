@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onmt_exhird import KeyphraseGenerator
-from onmt_exhird.errors import ExhirdError
 from onmt_exhird.generator.chances import Chance, Manner, RearrangedChance
 from onmt_exhird.generator.documents import read_document
 from onmt_exhird.generator.folder import read_config, read_folder
@@ -23,7 +22,7 @@ from onmt_exhird.generator.thesaurus import KnownPhrases
 from onmt_exhird.generator.trained import Trained
 from onmt_exhird.text import stem_words
 
-ALWAYS = RearrangedChance(0, 0, 0, 0, 0, 0, 0, offset=2.0, least=0.5)  # a chance of 0.88, whatever is known
+ALWAYS = RearrangedChance(0, 0, 0, 0, 0, 0, 0, offset=2.0)  # a chance of 0.88, whatever is known
 
 
 def read(text: str, *written: str) -> tuple[Reader, ByStems]:
@@ -112,26 +111,20 @@ def test_of_two_forms_the_first_is_taken() -> None:
 
 
 def test_chances_are_those_of_the_obvious_sum() -> None:
-    chance = RearrangedChance(-1.0, -0.5, 1.5, 0.25, -0.75, 0.5, 1.0, offset=0.3, least=0.2)
+    chance = RearrangedChance(-1.0, -0.5, 1.5, 0.25, -0.75, 0.5, 1.0, offset=0.3)
     reader, written = read("theory of graphs, linear and quadratic programs", "linear", "theory")
     per_document = -0.75 * math.log(8) + 0.5 * 2 + 1.0 * 1 + 0.3
     odds = {"graphs theory": -0.5 + 1.5 + 0.25 + per_document, "linear programs": 1.5 + 0.25 + per_document}
-    found = {" ".join(case.words): score for case, score in likely_cases(chance, reader, written)}
+    found = {" ".join(case.words): score for case, score in likely_cases(chance, 0.2, reader, written)}
     assert found == pytest.approx({words: 1 / (1 + math.exp(-one)) for words, one in odds.items()})
-    assert list(likely_cases(replace(chance, least=0.71), reader, written)) == [
-        (case, score) for case, score in likely_cases(chance, reader, written) if score >= 0.71
-    ]
+    likelier = [" ".join(case.words) for case, _ in likely_cases(chance, 0.9, reader, written)]
+    assert likelier == [words for words, score in found.items() if score >= 0.9] != list(found)
 
 
 def test_odds_beyond_all_numbers_do_no_harm() -> None:
     reader, written = read("theory of graphs")
     for offset, count in ((-1e9, 0), (1e9, 1)):
-        assert len(list(likely_cases(replace(ALWAYS, offset=offset), reader, written))) == count
-
-
-def test_what_is_added_is_neither_certain_nor_impossible() -> None:
-    with pytest.raises(ExhirdError, match=r"give 0\.1, say"):
-        replace(ALWAYS, least=1.0)
+        assert len(list(likely_cases(replace(ALWAYS, offset=offset), 0.5, reader, written))) == count
 
 
 def knowing(phrases: list[str], rearranged: RearrangedChance | None, most: int = 9) -> Trained:
@@ -177,6 +170,6 @@ def test_a_folder_has_the_chance_and_the_card_says_so(tmp_path: Path) -> None:
     trained = knowing(["proof"], ALWAYS)
     KeyphraseGenerator(trained).save_pretrained(tmp_path)
     assert read_config(tmp_path)["thesaurus"]["rearranged"]["offset"] == 2.0
-    assert "and the document's own words in another order from 0.5 on" in (tmp_path / "README.md").read_text()
+    assert "and those of the document's own words in another order: present" in (tmp_path / "README.md").read_text()
     again = read_folder(tmp_path).thesaurus
     assert again is not None and trained.thesaurus is not None and again.manner == trained.thesaurus.manner

@@ -139,7 +139,7 @@ def test_without_data_only_the_chances_are_learned_anew(
         targets.append(f"<p_start> network ; <a_start> {f'{other} {one}' if number % 3 else 'machine'} ;")
     write_lines(folder / "other.tgt", targets)
     options = "--model", str(folder / "knowing"), "--valid", str(folder / "other"), "--output", str(folder / "again")
-    assert tool.main([*options, "--precision", "float32", "--rearranged", "0.3"]) == 0
+    assert tool.main([*options, "--precision", "float32", "--absent", "0.3"]) == 0
     assert "rearranged   RearrangedChance(" in capsys.readouterr().out
     after = read_folder(folder / "again").thesaurus
     assert before is not None and after is not None and after.manner != before.manner
