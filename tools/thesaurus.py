@@ -34,6 +34,7 @@ from onmt_exhird.text import stem_words
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from onmt_exhird.generator.phrases import Stems
     from onmt_exhird.generator.trained import Trained
     from onmt_exhird.nn.thesaurus import Thesaurus
 
@@ -47,7 +48,6 @@ PULL = 0.01  # to zero, lest few cases say too much
 LIKELIEST = 100  # phrases of a document that the chances are learned from
 NO_WORDS = {*STRUCTURE, DIGIT, SEPARATOR, UNK}
 PLACEHOLDERS = ("na", "none", "other", "keywords")  # what stands in records where no phrase was given
-Stems = tuple[str, ...]
 
 
 class Known(NamedTuple):
@@ -256,8 +256,10 @@ def cases(
                 kind = PRESENT if reader.occurrences(stems[number]) else ABSENT
                 found.append((kind, stems[number], (float(log_probs[number]), float(thesaurus.keyness[number]))))
         if rules.language == ENGLISH:
-            of_words = (case for case in rearranged.cases(reader, written) if " ".join(case.words) not in known)
-            found += [(REARRANGED, case.stems, case.facts) for case in of_words]
+            alike = rearranged.of_document(reader, written)
+            for key, case in rearranged.cases(reader, written).items():
+                if " ".join(case.words) not in known and not reader.occurrences(key):
+                    found.append((REARRANGED, key, case.facts(alike)))
         for kind, key, what in found:
             facts[kind].append((*what, 1.0))
             right[kind].append(key in own)

@@ -6,7 +6,7 @@ The weights are learned from documents that the decoder has answered and their a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,10 +66,10 @@ class RearrangedChance:
     by_their_words: float
     offset: float
 
-    def odds(self, facts: Sequence[float]) -> float:
-        """Log odds, given what the weights are for, in their order."""
-        *weights, offset = vars(self).values()
-        return sum(weight * fact for weight, fact in zip(weights, facts, strict=True)) + offset
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """All but the offset."""
+        return tuple(vars(self).values())[:-1]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ CODE = re.compile(r"[a-z]\d{1,3}", re.I)
 BREAK = re.compile(r"[:;!?]\s|\s[-–—]\s")  # noqa: RUF001  what a reader stops at, though tokens do not show it
 
 
-ByStems = dict[tuple[str, ...], Keyphrase]  # the phrases of a document, none twice
+Stems = tuple[str, ...]
+ByStems = dict[Stems, Keyphrase]  # the phrases of a document, none twice
 
 
 class Raw(NamedTuple):

@@ -1,8 +1,8 @@
 """Phrases that a text says without having them in one piece: "design of systems" is systems design.
 
 Who indexes a document writes down what it says, not how: of the absent phrases of Inspec's indexers one in seven can be
-had by putting words of the text together in one of three ways. Few of those that can be had are right, so a candidate
-counts only as far as the decoder has written its parts, and the document looks like one whose indexers do such things.
+had by putting words of the text together in one of three ways. Few of those that can be had are right: the decoder must
+have written a part of one, and the document look like those whose indexers do such things.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import mul
 from typing import NamedTuple
 
 from onmt_exhird.generator.chances import RearrangedChance, log_odds
 from onmt_exhird.generator.documents import Document
-from onmt_exhird.generator.phrases import BREAK, ByStems, Reader
+from onmt_exhird.generator.phrases import BREAK, ByStems, Raw, Reader, Stems
 from onmt_exhird.text import stem_words
 
 TIMES = 3  # more of them say no more
@@ -41,9 +42,10 @@ class Pattern(NamedTuple):
     phrase: tuple[int, ...]
     parts: tuple[slice, slice]
 
-    def places(self, shape: str) -> Iterator[int]:
-        """Where it begins in the shape of a text."""
-        return (match.start() for match in re.finditer(f"(?={self.shape})", shape))
+    @property
+    def sign(self) -> int:
+        """The place of the one token that is no word and no article."""
+        return next(place for place, sign in enumerate(self.shape) if sign in "&o")
 
 
 PATTERNS = (
@@ -58,15 +60,8 @@ PATTERNS = (
     Pattern("wotww", 2, (3, 4, 0), (slice(0, 1), slice(3, 5))),
     Pattern("wotwww", 2, (3, 4, 5, 0), (slice(0, 1), slice(3, 6))),
 )
-
-
-@dataclass
-class Candidate:
-    """A phrase that a text may say: how often it does, and by which pattern and of which parts at first."""
-
-    kind: int
-    parts: tuple[tuple[str, ...], tuple[str, ...]]
-    times: int = 0
+BY_SIGN = {sign: [(one.sign, one) for one in PATTERNS if one.shape[one.sign] == sign] for sign in "&o"}
+SIGNS = {"and": "&", "or": "&", "of": "o"} | dict.fromkeys(NO_PARTS, ".") | dict.fromkeys(ARTICLES, "t")
 
 
 def shape_of(tokens: Sequence[str]) -> str:
@@ -75,74 +70,71 @@ def shape_of(tokens: Sequence[str]) -> str:
     >>> shape_of("analysis and design of the systems .".split())
     'w&wotw.'
     """
-    signs = {"and": "&", "or": "&", "of": "o"} | dict.fromkeys(NO_PARTS, ".") | dict.fromkeys(ARTICLES, "t")
-    return "".join(signs.get(token, "w" if len(token) > 1 and token.isalpha() else ".") for token in tokens)
+    return "".join([SIGNS.get(token) or ("w" if len(token) > 1 and token.isalpha() else ".") for token in tokens])
 
 
-def candidates(tokens: Sequence[str]) -> dict[tuple[str, ...], Candidate]:
-    """What a text may say by each pattern, a word not twice.
+def matches(document: Document) -> Iterator[tuple[Pattern, int]]:
+    """Where a document says something by a pattern, and no reader stops within.
 
-    >>> list(candidates("design and analysis of systems".split()))
-    [('systems', 'analysis')]
+    >>> from onmt_exhird.generator.documents import read_document
+    >>> [(pattern.shape, place) for pattern, place in matches(read_document("A theory of: all. Design of systems"))]
+    [('wow', 5)]
     """
-    shape, found = shape_of(tokens), dict[tuple[str, ...], Candidate]()
-    for pattern in PATTERNS:
-        for place in pattern.places(shape):
-            words = tuple(tokens[place + offset] for offset in pattern.phrase)
-            if len(set(words)) == len(words):
-                there = tokens[place : place + len(pattern.shape)]
-                first, second = (tuple(there[part]) for part in pattern.parts)
-                found.setdefault(words, Candidate(pattern.kind, (first, second))).times += 1
-    return found
+    text, tokens, spans = document
+    shape = shape_of(tokens)
+    for sign in re.finditer("[&o]", shape):
+        for before, pattern in BY_SIGN[sign[0]]:
+            place = sign.start() - before
+            if place < 0 or not shape.startswith(pattern.shape, place):
+                continue
+            if not BREAK.search(text, spans[place][0], spans[place + len(pattern.shape) - 1][1]):
+                yield pattern, place
 
 
-class Case(NamedTuple):
-    """A phrase that does not stand in a document, which may say it.
-
-    facts   what is known of it, in the order of `RearrangedChance`'s weights
+@dataclass(slots=True)
+class Case:
+    """A phrase that a document may say: its words, the kind of its pattern and how many of its parts are written where
+    it does first; and how often it does.
     """
 
     words: tuple[str, ...]
-    stems: tuple[str, ...]
-    facts: tuple[float, ...]
+    kind: int
+    parts: int
+    times: int = 0
+
+    def facts(self, of_document: Sequence[float]) -> tuple[float, ...]:
+        """What is known of it, in the order of `RearrangedChance`'s weights."""
+        return float(self.kind == 1), float(self.kind == 2), self.parts, min(self.times, TIMES), *of_document
 
 
-def unbroken(document: Document) -> Iterator[str]:
-    """The tokens of a document, with a full stop wherever a reader stops at what is no token.
-
-    >>> list(unbroken(Document("Theory: graphs", ["theory", "graphs"], [(0, 6), (8, 14)])))
-    ['theory', '.', 'graphs']
-    """
-    before = 0
-    for token, (start, end) in zip(document.tokens, document.spans, strict=True):
-        if BREAK.search(document.text, before, start):
-            yield "."
-        yield token
-        before = end
-
-
-def cases(reader: Reader, written: ByStems) -> Iterator[Case]:
-    """Of a document, given what the decoder has written for it: none of what is written, none twice."""
-    document, seen = reader.document, set(written)
+def cases(reader: Reader, written: ByStems) -> dict[Stems, Case]:
+    """Of a document, by their stems, given what the decoder has written for it: a part of each, but not itself."""
+    document, found = reader.document, dict[Stems, Case]()
     present = {stems for stems, phrase in written.items() if phrase.present}
-    words_each = sum(map(len, present)) / max(1, len(present))
-    of_document = (math.log(max(1, len(document.tokens))), float(len(present)), words_each)
-    for words, found in candidates(list(unbroken(document))).items():
-        stems = stem_words(words, reader.rules)
-        if stems in seen or len(set(stems)) < len(stems) or reader.occurrences(stems):
-            continue
-        seen.add(stems)
-        parts = sum(stem_words(part, reader.rules) in present for part in found.parts)
-        kind = (float(found.kind == 1), float(found.kind == 2))
-        yield Case(words, stems, (*kind, float(parts), float(min(found.times, TIMES)), *of_document))
+    for pattern, place in matches(document):
+        there = document.tokens[place : place + len(pattern.shape)]
+        parts = sum([stem_words(there[part], reader.rules) in present for part in pattern.parts])
+        if parts:
+            words = tuple([there[offset] for offset in pattern.phrase])
+            stems = stem_words(words, reader.rules)
+            if stems not in written and len(set(stems)) == len(stems):
+                found.setdefault(stems, Case(words, pattern.kind, parts)).times += 1
+    return found
+
+
+def of_document(reader: Reader, written: ByStems) -> tuple[float, ...]:
+    """What is known of all cases of a document alike."""
+    lengths = [len(stems) for stems, phrase in written.items() if phrase.present]
+    return math.log(max(1, len(reader.document.tokens))), len(lengths), sum(lengths) / max(1, len(lengths))
 
 
 def likely_cases(
     chance: RearrangedChance, least: float, reader: Reader, written: ByStems
-) -> Iterator[tuple[Case, float]]:
-    """Those of a document that are at least so likely, and how likely."""
-    threshold = log_odds(least)
-    for case in cases(reader, written):
-        odds = chance.odds(case.facts)
-        if odds >= threshold:
-            yield case, 1 / (1 + math.exp(-odds))
+) -> Iterator[tuple[Stems, Raw]]:
+    """Those of a document that are at least so likely and do not stand there: their stems, and with their chance."""
+    weights, threshold = chance.weights, log_odds(least)
+    known = of_document(reader, written)
+    for stems, case in cases(reader, written).items():
+        odds = sum(map(mul, weights, case.facts(known))) + chance.offset
+        if odds >= threshold and not reader.occurrences(stems):
+            yield stems, Raw(case.words, 0, 1 / (1 + math.exp(-odds)))

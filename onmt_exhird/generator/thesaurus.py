@@ -110,10 +110,10 @@ class Suggesting:
             if score >= chance.least and (phrase := reader.keyphrase(Raw(words, 0, score))) is not None:
                 more[phrase.present][key] = phrase
         if self.manner.rearranged is not None:
-            for case, score in likely_cases(self.manner.rearranged, self.manner.absent.least, reader, written):
-                phrase = reader.keyphrase(Raw(case.words, 0, score))
+            for key, raw in likely_cases(self.manner.rearranged, self.manner.absent.least, reader, written):
+                phrase = reader.keyphrase(raw)
                 if phrase is not None and phrase.text not in self._known:
-                    more[False].setdefault(case.stems, phrase)
+                    more[False].setdefault(key, phrase)
         kept = {
             key: phrase
             for key, phrase in written.items()
