@@ -1,8 +1,8 @@
 """Phrases that a text says without having them in one piece: "design of systems" is systems design.
 
 Who indexes a document writes down what it says, not how: of the absent phrases of Inspec's indexers one in seven can be
-had by putting words of the text together in one of three ways. Few of those that can be had are right: the decoder must
-have written a part of one, and the document look like those whose indexers do such things.
+had by putting words of the text together in one of three ways. Few of those that can be had are right, so one counts
+only as far as the decoder has written its parts, and the document looks like those whose indexers do such things.
 """
 
 from __future__ import annotations
@@ -108,17 +108,19 @@ class Case:
 
 
 def cases(reader: Reader, written: ByStems) -> dict[Stems, Case]:
-    """Of a document, by their stems, given what the decoder has written for it: a part of each, but not itself."""
+    """Of a document, by their stems, given what the decoder has written for it, which is left out."""
     document, found = reader.document, dict[Stems, Case]()
     present = {stems for stems, phrase in written.items() if phrase.present}
     for pattern, place in matches(document):
         there = document.tokens[place : place + len(pattern.shape)]
-        parts = sum([stem_words(there[part], reader.rules) in present for part in pattern.parts])
-        if parts:
-            words = tuple([there[offset] for offset in pattern.phrase])
-            stems = stem_words(words, reader.rules)
-            if stems not in written and len(set(stems)) == len(stems):
-                found.setdefault(stems, Case(words, pattern.kind, parts)).times += 1
+        words = tuple([there[offset] for offset in pattern.phrase])
+        stems = stem_words(words, reader.rules)
+        if stems not in found:
+            if stems in written or len(set(stems)) < len(stems):
+                continue
+            parts = sum([stem_words(there[part], reader.rules) in present for part in pattern.parts])
+            found[stems] = Case(words, pattern.kind, parts)
+        found[stems].times += 1
     return found
 
 

@@ -93,25 +93,23 @@ def test_what_is_known_of_a_case() -> None:
         "linear",
         "machine learning",
         "graph theory",
-        "trees",
     )
     alike = of_document(reader, written)
-    assert len(reader.document.tokens) == 18 and alike == (math.log(18), 4, 6 / 4)
+    assert len(reader.document.tokens) == 18 and alike == (math.log(18), 3, 5 / 3)
     assert {" ".join(case.words): case.facts(alike) for case in cases(reader, written).values()} == {
         "linear programming": (0, 0, 2, 2, *alike),
         "graph algorithms": (1, 0, 1, 1, *alike),
-        "trees graphs": (0, 1, 1, 1, *alike),
+        "trees graphs": (0, 1, 0, 1, *alike),
     }
     assert all(stems == stem_words(case.words) for stems, case in cases(reader, written).items())
 
 
-def test_a_part_must_be_written_but_not_the_phrase() -> None:
+def test_what_is_written_is_no_case_nor_what_says_a_word_twice() -> None:
     text = "the theory of graphs is proved by linear and quadratic programs"
-    assert not cases(*read(text)) and not cases(*read(text, "machine learning"))
-    assert list(cases(*read(text, "graphs"))) == [("graph", "theori")]
-    assert not cases(*read(text, "graphs", "graph theory"))
-    assert not cases(*read("proofs of proof", "proof"))
-    assert not cases(*read("", "proof")) and of_document(*read("")) == (0, 0, 0)
+    assert list(cases(*read(text))) == [("graph", "theori"), ("linear", "program")]
+    assert list(cases(*read(text, "graph theory"))) == [("linear", "program")]
+    assert not cases(*read("proofs of proof"))
+    assert not cases(*read("")) and of_document(*read("")) == (0, 0, 0)
 
 
 def test_of_two_forms_the_first_is_taken_and_both_are_counted() -> None:
@@ -189,7 +187,8 @@ def test_what_both_have_is_the_thesaurus_s() -> None:
     """In another form: as most authors write it, and as likely as it says."""
     suggested = [Suggestion(("graph", "theory"), 0.1, 0.7)]
     result = settle(knowing(["graph theory"], ALWAYS), "graphs", suggested=suggested)
-    assert [(phrase.text, phrase.score) for phrase in result[1:]] == [("graph theory", 0.7)]
+    theories = [(phrase.text, phrase.score) for phrase in result if "theory" in phrase.text]
+    assert theories == [("graph theory", 0.7)]
 
 
 def test_a_folder_has_the_chance_and_the_card_says_so(tmp_path: Path) -> None:
