@@ -6,7 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from onmt_exhird.generator.documents import Document
@@ -105,8 +105,10 @@ class Reader:
         return found
 
     def has_all(self, stems: Sequence[str]) -> bool:
-        """Whether the document has each of some stems, wherever they stand."""
-        return all(self.occurrences((stem,)) for stem in stems)
+        """Whether the document has each of some stems, wherever they stand; one twice in succession only where it has
+        that.
+        """
+        return all(self.occurrences(tuple(run)) for _, run in groupby(stems))
 
     def span(self, place: int, count: int) -> Span:
         """The characters of so many tokens."""

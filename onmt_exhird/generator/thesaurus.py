@@ -94,7 +94,8 @@ class Suggesting:
         """The phrases of a document: what was written for it, then what is added, present ones first.
 
         Of an absent phrase that the thesaurus knows, it knows better than the decoder how likely it is. Another one is
-        kept if the document has all its words: of those with a word that stands nowhere 1 in 303 was an author's.
+        kept if the document has all its words: of those with a word that stands nowhere 1 in 303 was an author's, of
+        those that say a word twice in succession where the document does not none of 40.
         """
         more: dict[bool, ByStems] = {True: {}, False: {}}
         likely = set()  # of what was written

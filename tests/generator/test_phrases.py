@@ -62,6 +62,22 @@ def test_a_word_said_twice_must_stand_in_the_document(
     assert (found and found.text) == readable
 
 
+@pytest.mark.parametrize(
+    ("words", "has"),
+    [
+        ("interaction map", True),
+        ("protein protein map", True),
+        ("protein protein protein map", False),
+        ("protein map map", False),
+        ("map maps", False),  # one stem twice
+        ("protein cost", False),
+    ],
+)
+def test_a_document_has_a_word_twice_in_succession_only_where_it_says_so(words: str, has: bool) -> None:
+    reader = Reader(read_document("A map of protein-protein interactions"))
+    assert reader.has_all(stem_words(words.split())) == has
+
+
 ODD = ["skies", "dying", "news", "innings", "ies", "oed", "s", "ss", "y", "ing", "<digit>", "'s", ".", "İİies", "ΣΊΣ"]
 
 
