@@ -22,7 +22,6 @@ import pytest
 from helpers.bulk_fakes import count_documents, die, texts_of
 from helpers.fake_generator import FakeGenerator
 from helpers.files import TESTS
-from helpers.stock import unmeasured
 from helpers.waiting import PATIENCE, until
 
 import onmt_exhird.generator
@@ -327,7 +326,7 @@ def test_progress_tells_the_speed_and_the_time_left(monkeypatch: pytest.MonkeyPa
 def start(seconds: str, *arguments: str) -> subprocess.Popen[bytes]:
     options = ["a.jsonl", "--output-dir", "out", "--shard-size", "50", "--batch-size", "10", "--jobs", "2"]
     return subprocess.Popen(
-        [*COMMAND, *options, *arguments], env=unmeasured() | {"FAKE_SECONDS": seconds}, stderr=subprocess.PIPE
+        [*COMMAND, *options, *arguments], env=os.environ | {"FAKE_SECONDS": seconds}, stderr=subprocess.PIPE
     )
 
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from helpers.files import TESTS
-from helpers.stock import unmeasured
 from helpers.waiting import PATIENCE
 
 COMMAND = [sys.executable, str(TESTS / "helpers" / "fake_generator.py")]
@@ -70,7 +69,7 @@ def whole_lines(data: bytes) -> bool:
 def test_ctrl_c_leaves_whole_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("planar\n" * 100_000)
-    process = start("generate", str(path), env=unmeasured() | {"FAKE_SECONDS": "0.001"})
+    process = start("generate", str(path), env=os.environ | {"FAKE_SECONDS": "0.001"})
     first = read_line(process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)

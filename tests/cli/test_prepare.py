@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from helpers.stock import unmeasured
 
 from onmt_exhird.cli import main, prepare
 from onmt_exhird.cli.parallel import IN_FLIGHT, ordered_map
@@ -358,9 +357,7 @@ def test_an_interrupted_run_leaves_nothing_behind(write: Any, tmp_path: Path) ->
     ]
     # A shell's background job ignores Ctrl-C, and so would what it starts.
     heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed, env=unmeasured()
-    )
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=heed)
     while not files(path):
         assert process.poll() is None
         time.sleep(0.02)

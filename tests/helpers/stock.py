@@ -8,11 +8,6 @@ import sys
 from pathlib import Path
 
 
-def unmeasured() -> dict[str, str]:
-    """The environment of a process that is interrupted: raised within coverage's lock, a Ctrl-C leaves it held."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
-
-
 def run_stock(command: str, *arguments: object, cwd: Path, check: bool = True, **environment: str):
     """Run a stock command (or ``python -m``) as a user would, in one thread."""
     program = [sys.executable, "-m", command] if "." in command else [str(Path(sys.executable).parent / command)]
