@@ -95,13 +95,14 @@ def matches(document: Document) -> Iterator[tuple[Pattern, int]]:
 @dataclass(slots=True)
 class Case:
     """A phrase that a document may say: its words, the kind of its pattern and how many of its parts are written where
-    it does first; and how often it does.
+    it does first; how often it does; and whether the decoder has written it in the document's order, "Y of X".
     """
 
     words: tuple[str, ...]
     kind: int
     parts: int
     times: int = 0
+    again: bool = False
 
     def facts(self, of_document: Sequence[float]) -> tuple[float, ...]:
         """What is known of it, in the order of `RearrangedChance`'s weights."""
@@ -122,6 +123,7 @@ def cases(reader: Reader, written: ByStems) -> dict[Stems, Case]:
             parts = sum([stem_words(there[part], reader.rules) in present for part in pattern.parts])
             found[stems] = Case(words, pattern.kind, parts)
         found[stems].times += 1
+        found[stems].again |= pattern.kind == 2 and stem_words(there, reader.rules) in present
     return found
 
 
@@ -134,10 +136,13 @@ def of_document(reader: Reader, written: ByStems) -> tuple[float, ...]:
 def likely_cases(
     chance: RearrangedChance, least: float, reader: Reader, written: ByStems
 ) -> Iterator[tuple[Stems, Raw]]:
-    """Those of a document that are at least so likely and do not stand there: their stems, and with their chance."""
+    """Those of a document that are at least so likely and do not stand there: their stems, and with their chance.
+
+    Not what the decoder has written in the document's order: nobody wants both "theory of graphs" and graphs theory.
+    """
     weights, threshold = chance.weights, log_odds(least)
     known = of_document(reader, written)
     for stems, case in cases(reader, written).items():
         odds = sum(map(mul, weights, case.facts(known))) + chance.offset
-        if odds >= threshold and not reader.occurrences(stems):
+        if odds >= threshold and not case.again and not reader.occurrences(stems):
             yield stems, Raw(case.words, 0, 1 / (1 + math.exp(-odds)))

@@ -112,6 +112,18 @@ def test_what_is_written_is_no_case_nor_what_says_a_word_twice() -> None:
     assert not cases(*read("")) and of_document(*read("")) == (0, 0, 0)
 
 
+def test_what_is_written_in_the_documents_order_is_not_said_again() -> None:
+    def likely(*written: str) -> list[str]:
+        text = "the theory of graphs. theory of the graphs; design and theory of trees"
+        return [" ".join(raw.words) for _, raw in likely_cases(ALWAYS, 0.5, *read(text, *written))]
+
+    assert likely("design", "theory") == ["graphs theory", "trees theory"]
+    assert likely("theories of graphs") == ["trees theory"]
+    assert likely("theory of the graphs", "theory of trees") == []
+    alike = read("early and late jobs", "early and late jobs", "early")  # which says more than early jobs
+    assert [raw.words for _, raw in likely_cases(ALWAYS, 0.5, *alike)] == [("early", "jobs")]
+
+
 def test_of_two_forms_the_first_is_taken_and_both_are_counted() -> None:
     [case] = cases(*read("theory of graphs, theories of graph", "theory")).values()
     assert (case.words, case.times) == (("graphs", "theory"), 2)
