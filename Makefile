@@ -10,7 +10,7 @@ export GOMP_SPINCOUNT ?= 1000
 endif
 
 .PHONY: help setup test lint unit demo docs test-models test-browser test-engines test-faults test-mutants test-package \
-	test-pinned test-processors test-upstream clean
+	test-pinned test-processors test-random test-upstream clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 18
@@ -67,6 +67,9 @@ test-faults: $(VENV)/.ready  ## kill trainings at random moments, fill the disk,
 	$(BIN)/pytest -v -s -m faults tests/bridge/test_faults.py
 
 MUTATE = onmt_exhird  # a module, or a folder of them; SAMPLE=20: so many changes of each
+
+test-random: $(VENV)/.ready  ## what holds for all texts and numbers, with other ones each time (minutes)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --maxprocesses 4 -m hypothesis --hypothesis-profile random
 
 test-mutants: $(VENV)/.ready  ## change the code in one place after the other: a test must fail (MUTATE=..., SAMPLE=...)
 	$(BIN)/python tools/checks/mutants.py $(MUTATE) $(SAMPLE:%=--sample %)

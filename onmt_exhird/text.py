@@ -177,7 +177,8 @@ def tokenize_with_spans(text: str, rules: TextRules = ENGLISH) -> list[tuple[str
     """The tokens of a document, each with the characters ``text[start:end]`` that it stands for.
 
     Spans follow one another and do not overlap, unless one character becomes several tokens, as ``…`` or ``㏂`` does:
-    then each of them has it. What folding deletes, an accent or a soft hyphen, belongs to the letter before it.
+    then each of them has it. What folding deletes, an accent or a soft hyphen, belongs to the letter before it; an
+    accent with no letter before it to what follows.
     A run of numbers is one token and one span, which ends where a bracket begins: no span holds a deleted bracket.
 
     >>> tokenize_with_spans("Café [1] in 3D")
@@ -282,6 +283,8 @@ def _compose(plain: str, starts: list[int], ends: list[int], accents: str) -> tu
         rest = deleted.end() if deleted else head
         if head > first:
             ends[first] = ends[rest - 1]
+        elif first < rest < last:
+            starts[rest] = starts[first]
         kept = plain[first:head] + plain[rest:last]
         composed = unicodedata.normalize("NFC", kept)
         text.append(composed)

@@ -223,6 +223,7 @@ HARD_TEXT = st.lists(st.one_of(st.sampled_from(HARD_SIGNS), st.characters(), st.
         ("한국어 \u1112\u1161\u11ab x", "한국어 \u1112\u1161\u11ab x"),
         ("deep😀graph\ud800\x00tree", "deep graph tree"),
         ("a…b", "a … … … b"),
+        ("a \u0591\u0338 b \u0338\u0591", "a \u0591\u0338 b \u0338\u0591"),  # marks of no letter
     ],
 )
 def test_a_span_is_what_a_reader_would_mark(text: str, marked: str) -> None:
