@@ -68,7 +68,7 @@ test-faults: $(VENV)/.ready  ## kill trainings at random moments, fill the disk,
 
 MUTATE = onmt_exhird  # a module, or a folder of them; SAMPLE=20: so many changes of each
 
-test-random: $(VENV)/.ready  ## what holds for all texts and numbers, with other ones each time (minutes)
+test-random: $(VENV)/.ready  ## what holds for all texts and numbers, with other ones each time
 	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --maxprocesses 4 -m hypothesis --hypothesis-profile random
 
 test-mutants: $(VENV)/.ready  ## change the code in one place after the other: a test must fail (MUTATE=..., SAMPLE=...)
