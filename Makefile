@@ -4,6 +4,7 @@ VENV ?= .venv
 PINNED ?= .venv-pinned
 ENGINES ?= .venv-engines
 BIN = $(VENV)/bin
+ALL_CORES = OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --maxprocesses 4 --dist loadfile
 # On a busy machine the threads of a matrix product would spin for each other: docs/reliability.md.
 ifndef OMP_WAIT_POLICY
 export GOMP_SPINCOUNT ?= 1000
@@ -34,7 +35,7 @@ lint: $(VENV)/.ready
 	$(BIN)/shellcheck -x recipes/*.sh recipes/*/run.sh tools/checks/*.sh
 
 unit: $(VENV)/.ready
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --maxprocesses 4 --dist loadfile --cov --cov-report=term:skip-covered
+	$(ALL_CORES) --cov --cov-report=term:skip-covered
 
 demo: $(VENV)/.ready  ## train on a small corpus made on the spot, and show what the model has learned
 	PATH="$(CURDIR)/$(BIN):$$PATH" recipes/demo/run.sh
@@ -66,10 +67,10 @@ test-browser: $(VENV)/.ready  ## drive the page in a browser (a minute; installs
 test-faults: $(VENV)/.ready  ## kill trainings at random moments, fill the disk, cut checkpoints short (minutes)
 	$(BIN)/pytest -v -s -m faults tests/bridge/test_faults.py
 
-MUTATE = onmt_exhird  # a module, or a folder of them; SAMPLE=20: so many changes of each
-
 test-random: $(VENV)/.ready  ## what holds for all texts and numbers, with other ones each time
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n auto --maxprocesses 4 -m hypothesis --hypothesis-profile random
+	$(ALL_CORES) -m hypothesis --hypothesis-profile random
+
+MUTATE = onmt_exhird  # a module, or a folder of them; SAMPLE=20: so many changes of each
 
 test-mutants: $(VENV)/.ready  ## change the code in one place after the other: a test must fail (MUTATE=..., SAMPLE=...)
 	$(BIN)/python tools/checks/mutants.py $(MUTATE) $(SAMPLE:%=--sample %)

@@ -283,7 +283,7 @@ def _compose(plain: str, starts: list[int], ends: list[int], accents: str) -> tu
         rest = deleted.end() if deleted else head
         if head > first:
             ends[first] = ends[rest - 1]
-        elif first < rest < last:
+        elif rest < last:
             starts[rest] = starts[first]
         kept = plain[first:head] + plain[rest:last]
         composed = unicodedata.normalize("NFC", kept)

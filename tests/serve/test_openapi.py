@@ -31,13 +31,7 @@ OPERATIONS = {operation.label: operation for operation in (found.ok() for found 
 
 
 def check(operation, mode, examples):
-    @settings(
-        max_examples=examples,
-        derandomize=True,
-        database=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    @settings(max_examples=examples, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(data=st.data())
     def run(data):
         case = data.draw(operation.as_strategy(generation_mode=mode))
